@@ -1,0 +1,263 @@
+//! From an event to the row: the only way a row changes, and the way it is rebuilt from its log.
+
+use crate::event::{Event, What};
+use crate::job::{Facts, Job};
+use crate::status::Status;
+use crate::time::Timestamp;
+use crate::wait::WaitFor;
+
+impl Job {
+    /// The row of a job whose log begins with this event; none if it is not a `job_created`.
+    pub fn created(event: &Event) -> Option<Self> {
+        let What::JobCreated(facts) = &event.what else { return None };
+        Some(Self::from_facts(event, facts))
+    }
+
+    fn from_facts(event: &Event, facts: &Facts) -> Self {
+        Self {
+            id: event.job,
+            queue: facts.queue.clone(),
+            kind: facts.kind.clone(),
+            priority: facts.priority,
+            status: Status::Pending,
+            due_at: Some(facts.run_at.resolve(event.at)),
+            deadline_at: None,
+            worker_id: None,
+            lease_hash: None,
+            lease_expires_at: None,
+            epoch: None,
+            assignment: None,
+            attempt: 0,
+            retries: 0,
+            max_retries: facts.max_retries,
+            crashes: 0,
+            version: event.version,
+            generation: 0,
+            progress: 0,
+            stage: None,
+            waiting_for: None,
+            wait_name: None,
+            wait_version: None,
+            wake_version: None,
+            signals: 0,
+            children: 0,
+            parent_id: facts.parent_id,
+            cancel_requested_at: None,
+            steps_from: 0,
+            unique_policy: facts.unique.as_ref().map(|u| u.policy),
+            timeout_ms: facts.timeout_ms,
+            lease_ms: facts.lease_ms,
+            grace_ms: facts.grace_ms,
+            backoff: facts.backoff,
+            result_version: None,
+            error_version: None,
+            error_code: None,
+            checkpoint_version: None,
+            meta_version: (!facts.metadata.is_empty()).then_some(event.version),
+            created_at: event.at,
+            started_at: None,
+            updated_at: event.at,
+            finished_at: None,
+        }
+    }
+
+    /// The row after a whole log; none for an empty one or one that does not begin with `job_created`.
+    pub fn fold<'a>(events: impl IntoIterator<Item = &'a Event>) -> Option<Self> {
+        let mut events = events.into_iter();
+        let mut job = Self::created(events.next()?)?;
+        events.for_each(|event| job.apply(event));
+        Some(job)
+    }
+
+    /// Moves the row by one event.
+    pub fn apply(&mut self, event: &Event) {
+        self.version = event.version;
+        self.updated_at = event.at;
+        match &event.what {
+            What::JobCreated(facts) => *self = Self::from_facts(event, facts),
+            What::JobClaimed => {
+                self.crashes += i32::from(self.status == Status::Running);
+                self.epoch = None;
+                self.assignment = None;
+                self.worker_id = event.actor.worker_id();
+                self.run(event);
+            }
+            What::JobStarted => self.run(event),
+            What::JobAssigned(d) => {
+                self.status = Status::Assigned;
+                self.due_at = None;
+                self.deadline_at = Some(d.deadline_at);
+                self.worker_id = Some(d.worker.clone());
+                self.epoch = Some(d.epoch);
+                self.assignment = Some(event.version);
+            }
+            What::JobOrphaned => {
+                self.let_go();
+                self.status = Status::Orphaned;
+                self.due_at = Some(event.at);
+            }
+            What::JobCompleted => {
+                self.finish(Status::Completed, event.at);
+                self.progress = 100;
+                self.result_version = event.payload.is_some().then_some(event.version);
+            }
+            What::JobRetried(d) => {
+                self.let_go();
+                self.status = Status::Retry;
+                self.due_at = Some(d.due_at);
+                self.retries = d.retries;
+                self.error_version = Some(event.version);
+                self.error_code = Some(d.code.clone());
+            }
+            What::JobReleased(d) => {
+                self.let_go();
+                self.status = Status::Retry;
+                self.due_at = Some(d.due_at);
+            }
+            What::JobFailed(d) => {
+                self.finish(Status::Failed, event.at);
+                self.error_version = Some(event.version);
+                self.error_code = Some(d.code.clone());
+            }
+            What::JobTimedOut(d) => {
+                match d.due_at {
+                    Some(due_at) => {
+                        self.let_go();
+                        self.status = Status::Retry;
+                        self.due_at = Some(due_at);
+                        self.retries += 1;
+                    }
+                    None => self.finish(Status::TimedOut, event.at),
+                }
+                self.error_version = Some(event.version);
+                self.error_code = Some(crate::name::Who::word("timed_out"));
+            }
+            What::JobWaiting(d) => {
+                self.let_go();
+                self.status = Status::Waiting;
+                self.crashes = 0;
+                self.waiting_for = Some(d.waits_for);
+                self.wait_name = d.name.clone();
+                self.wait_version = Some(event.version);
+                self.wake_version = d.answered_by;
+                self.due_at = d.due_at;
+                self.deadline_at = d.deadline_at;
+                self.signals -= i32::from(d.waits_for == WaitFor::Signal && d.answered_by.is_some());
+            }
+            What::JobSignalled(d) if d.woke => self.wake(event),
+            What::JobSignalled(_) => self.signals += 1,
+            What::JobWoken(_) => self.wake(event),
+            What::JobChildrenAdded(d) => self.children += d.children.len() as i32,
+            What::JobChildFinished(d) => {
+                self.children -= 1;
+                if d.woke {
+                    self.wake(event);
+                }
+            }
+            What::JobCancelRequested(d) => {
+                self.cancel_requested_at = Some(event.at);
+                self.deadline_at = Some(self.deadline_at.map_or(d.force_at, |t| t.min(d.force_at)));
+            }
+            What::JobCancelled(_) => self.finish(Status::Cancelled, event.at),
+            What::JobRedriven(d) => {
+                self.restart(d.due_at);
+                self.generation += 1;
+                if d.from_start {
+                    self.steps_from = event.version;
+                    self.checkpoint_version = None;
+                    self.signals = 0;
+                }
+            }
+            What::JobForked(_) => {
+                self.let_go();
+                self.restart(event.at);
+                self.created_at = event.at;
+                self.started_at = None;
+                self.children = 0;
+                self.parent_id = None;
+                self.unique_policy = None;
+                self.result_version = None;
+            }
+            What::JobProgressed(d) => {
+                if let Some(progress) = d.progress {
+                    self.progress = progress;
+                }
+                if d.stage.is_some() {
+                    self.stage.clone_from(&d.stage);
+                }
+                if d.metadata.is_some() {
+                    self.meta_version = Some(event.version);
+                }
+                if event.payload.is_some() {
+                    self.checkpoint_version = Some(event.version);
+                    self.crashes = 0;
+                }
+            }
+            What::JobApprovalVoted(d) if d.woke => self.wake(event),
+            what if what.ends_step() => self.crashes = 0,
+            _ => {}
+        }
+    }
+
+    fn run(&mut self, event: &Event) {
+        self.status = Status::Running;
+        self.attempt = event.attempt;
+        self.lease_hash = event.lease;
+        let lease_ms = self.lease_ms.unwrap_or(crate::lease::LeaseMs::DEFAULT).get();
+        self.deadline_at = self.timeout_ms.map(|ms| event.at.plus_ms(ms));
+        self.lease_until(event.at.plus_ms(lease_ms));
+        self.waiting_for = None;
+        self.wait_name = None;
+        self.cancel_requested_at = None;
+        self.started_at = Some(event.at);
+    }
+
+    /// Sets when the lease ends: never past the attempt's timeout, and over only after the grace.
+    pub(crate) fn lease_until(&mut self, expires_at: Timestamp) {
+        let expires_at = self.deadline_at.map_or(expires_at, |d| d.min(expires_at));
+        self.lease_expires_at = Some(expires_at);
+        self.due_at = Some(expires_at.plus_ms(self.grace_ms));
+    }
+
+    fn let_go(&mut self) {
+        self.assignment = None;
+        self.worker_id = None;
+        self.lease_hash = None;
+        self.lease_expires_at = None;
+        self.due_at = None;
+        self.deadline_at = None;
+        self.waiting_for = None;
+        self.wait_name = None;
+        self.cancel_requested_at = None;
+    }
+
+    fn finish(&mut self, status: Status, at: Timestamp) {
+        let cancel_requested_at = self.cancel_requested_at;
+        self.let_go();
+        self.cancel_requested_at = cancel_requested_at;
+        self.status = status;
+        self.finished_at = Some(at);
+    }
+
+    fn wake(&mut self, event: &Event) {
+        self.due_at = Some(event.at);
+        self.deadline_at = None;
+        self.wake_version = Some(event.version);
+    }
+
+    fn restart(&mut self, due_at: Timestamp) {
+        self.status = Status::Pending;
+        self.due_at = Some(due_at);
+        self.retries = 0;
+        self.crashes = 0;
+        self.progress = 0;
+        self.stage = None;
+        self.wait_version = None;
+        self.wake_version = None;
+        self.error_version = None;
+        self.error_code = None;
+        self.cancel_requested_at = None;
+        self.finished_at = None;
+        self.epoch = None;
+    }
+}

@@ -1,0 +1,353 @@
+//! What happened: the append-only log of a job.
+
+use crate::ids::{ApprovalId, JobId};
+use crate::job::{Facts, Metadata, Version};
+use crate::lease::LeaseHash;
+use crate::name::{Actor, Key, Name, Who};
+use crate::payload::Payload;
+use crate::status::Status;
+use crate::time::Timestamp;
+use crate::wait::{Decision, WaitFor};
+use serde::{Deserialize, Serialize};
+
+/// One entry of a job's log.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Event {
+    /// Whose log.
+    pub job: JobId,
+    /// Its place: 1, 2, 3 … without a gap.
+    pub version: Version,
+    /// When.
+    pub at: Timestamp,
+    /// Who: `api`, `worker:…`, `operator:…`, `engine`, `sql:…`.
+    pub actor: Actor,
+    /// The attempt it belongs to.
+    pub attempt: i32,
+    /// The generation it belongs to.
+    pub generation: i32,
+    /// The lease it was written under, or that it began or settled.
+    pub lease: Option<LeaseHash>,
+    /// The caller's key: one event of a job per key.
+    pub key: Option<Key>,
+    /// What happened.
+    pub what: What,
+    /// The caller's bytes: payload, result, error, checkpoint, step value, signal.
+    pub payload: Option<Payload>,
+}
+
+macro_rules! events {
+    (
+        plain { $($(#[$pdoc:meta])* $plain:ident = $pname:literal,)* }
+        told { $($(#[$tdoc:meta])* $told:ident($detail:ty) = $tname:literal,)* }
+    ) => {
+        /// What happened, in the past tense, with what the row needs to follow from it.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum What {
+            $($(#[$pdoc])* $plain,)*
+            $($(#[$tdoc])* $told($detail),)*
+            /// An event of the caller's own type.
+            Noted(Name),
+        }
+
+        impl What {
+            /// Every type that the engine writes itself.
+            pub const TYPES: &[&str] = &[$($pname,)* $($tname,)*];
+
+            /// The type's name in the log.
+            pub fn type_name(&self) -> &str {
+                match self {
+                    $(Self::$plain => $pname,)*
+                    $(Self::$told(_) => $tname,)*
+                    Self::Noted(name) => name.as_str(),
+                }
+            }
+
+            /// The detail that is stored beside the payload, as canonical JSON.
+            pub fn detail(&self) -> Option<String> {
+                match self {
+                    $(Self::$told(detail) => serde_json::to_string(detail).ok(),)*
+                    _ => None,
+                }
+            }
+
+            /// Reads a stored event back.
+            pub fn read(type_name: &str, detail: Option<&str>) -> Result<Self, Unreadable> {
+                let unreadable = |why: String| Unreadable { type_name: type_name.to_owned(), why };
+                match type_name {
+                    $($pname => Ok(Self::$plain),)*
+                    // A caller's own `node_*` or `tool_*` entry, not written by the step verb.
+                    other if detail.is_none() && !other.starts_with("job_") => {
+                        Name::parse("type", other).map(Self::Noted).map_err(|e| unreadable(e.to_string()))
+                    }
+                    $($tname => serde_json::from_str(detail.unwrap_or("null"))
+                        .map(Self::$told)
+                        .map_err(|e| unreadable(e.to_string())),)*
+                    other => Name::parse("type", other).map(Self::Noted).map_err(|e| unreadable(e.to_string())),
+                }
+            }
+        }
+    };
+}
+
+events! {
+    plain {
+        /// A worker took it; after a lost lease this is also where the crash is counted.
+        JobClaimed = "job_claimed",
+        /// The assigned worker started it.
+        JobStarted = "job_started",
+        /// Its worker was gone before it started.
+        JobOrphaned = "job_orphaned",
+        /// Done; the payload is the result.
+        JobCompleted = "job_completed",
+    }
+    told {
+        /// Enqueued; the payload is the job's.
+        JobCreated(Box<Facts>) = "job_created",
+        /// A leader gave it to a worker.
+        JobAssigned(Assigned) = "job_assigned",
+        /// An attempt failed and will be repeated; the payload is the error.
+        JobRetried(Retried) = "job_retried",
+        /// A worker gave it back without using a retry.
+        JobReleased(Released) = "job_released",
+        /// It gave up; the payload is the error.
+        JobFailed(Failed) = "job_failed",
+        /// An attempt took too long; the payload is the error.
+        JobTimedOut(TimedOut) = "job_timed_out",
+        /// It waits and holds no worker.
+        JobWaiting(Waiting) = "job_waiting",
+        /// A signal came; the payload is the signal's.
+        JobSignalled(Signalled) = "job_signalled",
+        /// A wait ended without what it waited for.
+        JobWoken(Woken) = "job_woken",
+        /// It has more children to wait for.
+        JobChildrenAdded(ChildrenAdded) = "job_children_added",
+        /// One of its children finished.
+        JobChildFinished(ChildFinished) = "job_child_finished",
+        /// Its holder was asked to stop.
+        JobCancelRequested(CancelRequested) = "job_cancel_requested",
+        /// Stopped on request.
+        JobCancelled(Cancelled) = "job_cancelled",
+        /// An operator sent it back to the start of the line.
+        JobRedriven(Redriven) = "job_redriven",
+        /// It began as the log of another job up to a version.
+        JobForked(Forked) = "job_forked",
+        /// Progress, stage, metadata or checkpoint; the payload is the checkpoint.
+        JobProgressed(Progressed) = "job_progressed",
+        /// An approval was asked, or asked again with a fresh link.
+        JobApprovalAsked(ApprovalAsked) = "job_approval_asked",
+        /// A vote on an approval.
+        JobApprovalVoted(ApprovalVoted) = "job_approval_voted",
+        /// A step began.
+        NodeStarted(StepNamed) = "node_started",
+        /// A step ended; the payload is its value.
+        NodeFinished(StepNamed) = "node_finished",
+        /// A tool was called; the payload is its arguments.
+        ToolCalled(StepNamed) = "tool_called",
+        /// A tool returned; the payload is its value.
+        ToolReturned(StepNamed) = "tool_returned",
+    }
+}
+
+macro_rules! details {
+    ($($(#[$doc:meta])* $name:ident { $($(#[$fdoc:meta])* $field:ident: $ty:ty,)* })*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+            pub struct $name { $($(#[$fdoc])* pub $field: $ty,)* }
+        )*
+    };
+}
+
+details! {
+    /// Detail of [`What::JobAssigned`].
+    Assigned {
+        /// To whom.
+        worker: Who,
+        /// Under which epoch.
+        epoch: i64,
+        /// When it lapses.
+        deadline_at: Timestamp,
+    }
+    /// Detail of [`What::JobRetried`].
+    Retried {
+        /// The error's code.
+        code: Who,
+        /// Retries used now.
+        retries: i32,
+        /// When the next try is due.
+        due_at: Timestamp,
+    }
+    /// Detail of [`What::JobReleased`].
+    Released {
+        /// When it is due again.
+        due_at: Timestamp,
+    }
+    /// Detail of [`What::JobFailed`].
+    Failed {
+        /// The error's code.
+        code: Who,
+    }
+    /// Detail of [`What::JobTimedOut`].
+    TimedOut {
+        /// When the next try is due; none when no retry was left.
+        due_at: Option<Timestamp>,
+    }
+    /// Detail of [`What::JobWaiting`].
+    Waiting {
+        /// What for.
+        waits_for: WaitFor,
+        /// Its name.
+        name: Option<Name>,
+        /// From when it is due, if it is: a timer, or what it waits for was there already.
+        due_at: Option<Timestamp>,
+        /// When it stops waiting.
+        deadline_at: Option<Timestamp>,
+        /// The earlier event that already answers this wait: a kept signal, a vote.
+        answered_by: Option<Version>,
+    }
+    /// Detail of [`What::JobSignalled`].
+    Signalled {
+        /// Its name.
+        name: Name,
+        /// Whether a wait took it at once; else it is kept.
+        woke: bool,
+    }
+    /// Detail of [`What::JobWoken`]: the wait expired.
+    Woken {
+        /// What the job waited for.
+        waits_for: WaitFor,
+    }
+    /// Detail of [`What::JobChildrenAdded`].
+    ChildrenAdded {
+        /// Their ids.
+        children: Vec<JobId>,
+    }
+    /// Detail of [`What::JobChildFinished`].
+    ChildFinished {
+        /// Which.
+        child: JobId,
+        /// How.
+        status: Status,
+        /// Whether it was the last one and ended a wait.
+        woke: bool,
+    }
+    /// Detail of [`What::JobCancelRequested`].
+    CancelRequested {
+        /// Why.
+        reason: Option<String>,
+        /// When it is forced.
+        force_at: Timestamp,
+    }
+    /// Detail of [`What::JobCancelled`].
+    Cancelled {
+        /// Why.
+        reason: Option<String>,
+    }
+    /// Detail of [`What::JobRedriven`].
+    Redriven {
+        /// From when it may run.
+        due_at: Timestamp,
+        /// Whether recorded steps are forgotten.
+        from_start: bool,
+    }
+    /// Detail of [`What::JobForked`].
+    Forked {
+        /// The job whose log this one began with.
+        from: JobId,
+        /// Up to which version.
+        from_version: Version,
+    }
+    /// Detail of [`What::JobProgressed`].
+    Progressed {
+        /// New progress.
+        progress: Option<i32>,
+        /// New stage.
+        stage: Option<String>,
+        /// The whole metadata after the merge, if it changed.
+        metadata: Option<Metadata>,
+    }
+    /// Detail of [`What::JobApprovalAsked`].
+    ApprovalAsked {
+        /// Which.
+        approval: ApprovalId,
+        /// Its name.
+        name: Name,
+        /// What is asked of people.
+        prompt: String,
+        /// Names or roles that may vote; anybody with the right to vote when empty.
+        approvers: Vec<String>,
+        /// Votes needed.
+        required: i32,
+        /// When silence denies.
+        expires_at: Timestamp,
+    }
+    /// Detail of [`What::JobApprovalVoted`].
+    ApprovalVoted {
+        /// On which.
+        approval: ApprovalId,
+        /// Its name.
+        name: Name,
+        /// Yes or no.
+        decision: Decision,
+        /// Whose.
+        by: Who,
+        /// Why.
+        reason: Option<String>,
+        /// Whether it ended a wait.
+        woke: bool,
+    }
+    /// Detail of the step events.
+    StepNamed {
+        /// The step's name.
+        name: Name,
+    }
+}
+
+/// A stored event that does not read back.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("event of type {type_name} does not read back: {why}; run `windlass verify` on this store")]
+pub struct Unreadable {
+    /// Its type.
+    pub type_name: String,
+    /// Why.
+    pub why: String,
+}
+
+impl What {
+    /// Whether it is the end of a step: work is on record, so lost leases count from zero again.
+    pub fn ends_step(&self) -> bool {
+        matches!(self.type_name(), "node_finished" | "tool_returned")
+    }
+}
+
+impl Event {
+    /// Bytes that are the same for the same event on every store: what seals hash. The payload stands for
+    /// itself by its own hash, so that erasing it later breaks no seal.
+    pub fn canonical_bytes(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(256);
+        out.extend_from_slice(b"windlass event 1");
+        out.extend_from_slice(self.job.as_bytes());
+        out.extend_from_slice(&self.version.to_be_bytes());
+        out.extend_from_slice(&self.at.as_micros().to_be_bytes());
+        out.extend_from_slice(&self.attempt.to_be_bytes());
+        out.extend_from_slice(&self.generation.to_be_bytes());
+        let mut part = |bytes: Option<&[u8]>| match bytes {
+            None => out.push(0),
+            Some(bytes) => {
+                out.push(1);
+                out.extend_from_slice(&(bytes.len() as u64).to_be_bytes());
+                out.extend_from_slice(bytes);
+            }
+        };
+        part(Some(self.what.type_name().as_bytes()));
+        part(Some(self.actor.as_str().as_bytes()));
+        part(self.lease.as_ref().map(|l| l.0.as_slice()));
+        part(self.key.as_ref().map(|k| k.as_str().as_bytes()));
+        part(self.what.detail().as_deref().map(str::as_bytes));
+        part(self.payload.as_ref().map(Payload::sha256).as_ref().map(<[u8; 32]>::as_slice));
+        part(
+            self.payload.as_ref().map(|p| if p.is_json() { b"json".as_slice() } else { b"bytes".as_slice() }),
+        );
+        out
+    }
+}

@@ -1,0 +1,56 @@
+//! The nouns and rules of Windlass.
+//!
+//! What is here decides; nothing here acts. There is no async, no I/O, no clock and no SQL: a moment, a row and
+//! a command come in, an event and the row after it, or a refusal, come out.
+//!
+//! | to learn about | read |
+//! |---|---|
+//! | where a job can stand and how it moves | [`status`] |
+//! | the narrow row and the immutable facts | [`job`] |
+//! | the log | [`event`], and [`apply`](Job::apply) from event to row |
+//! | commands, decided purely | [`decide`](mod@decide), [`outcome`] |
+//! | who may act for a job | [`lease`] |
+//! | keys that make two jobs the same | [`unique`] |
+//! | waits and approvals | [`wait`] |
+//! | what a resumed run is given | [`step`] |
+//! | lists and cursors | [`list`] |
+//! | limits and refusals | [`limits`], [`refusal`] |
+
+mod apply;
+pub mod backoff;
+pub mod blocked;
+pub mod decide;
+pub mod event;
+pub mod ids;
+pub mod job;
+pub mod lease;
+pub mod limits;
+pub mod list;
+pub mod name;
+pub mod outcome;
+pub mod payload;
+pub mod refusal;
+pub mod registry;
+pub mod status;
+pub mod step;
+pub mod time;
+pub mod unique;
+pub mod wait;
+
+pub use backoff::Backoff;
+pub use blocked::Blocked;
+pub use event::{Event, What};
+pub use ids::{ApprovalId, JobId};
+pub use job::{Facts, Job, Metadata, NewJob, RunAt, Version};
+pub use lease::{Lease, LeaseHash, LeaseMs, Secret, Token};
+pub use limits::Invalid;
+pub use list::{Count, Cursor, FeedCursor, Filter, Order};
+pub use name::{Actor, Key, Name, Who};
+pub use outcome::{Failure, Outcome};
+pub use payload::Payload;
+pub use refusal::{Answer, Done, Refusal};
+pub use registry::{AccessKey, AuditEntry, LogLine, Queue, QueueDefaults, Role, Term, Worker};
+pub use status::Status;
+pub use time::Timestamp;
+pub use unique::Unique;
+pub use wait::{Approval, Wait, WaitFor, Wake};

@@ -1,0 +1,120 @@
+//! The limits users meet, as named constants, and the refusal that names field, value and limit.
+
+use serde::{Deserialize, Serialize};
+
+/// Longest kind, queue, tag, step, signal or approval name, in bytes.
+pub const NAME_MAX_BYTES: usize = 128;
+/// Longest worker id, agent id, term holder or error code, in bytes.
+pub const ID_TEXT_MAX_BYTES: usize = 128;
+/// Longest actor, in bytes: a worker id and its prefix fit.
+pub const ACTOR_MAX_BYTES: usize = 160;
+/// Most tags on one job.
+pub const TAGS_MAX: usize = 16;
+/// Longest unique key, event key or idempotency key, in bytes.
+pub const KEY_MAX_BYTES: usize = 512;
+/// Largest payload, result, checkpoint and step value, in bytes.
+pub const PAYLOAD_MAX_BYTES: usize = 1 << 20;
+/// Largest payload of a caller's own event and largest error, in bytes.
+pub const EVENT_PAYLOAD_MAX_BYTES: usize = 64 << 10;
+/// Largest metadata document, in bytes, also after a merge.
+pub const METADATA_MAX_BYTES: usize = 16 << 10;
+/// Longest line of a job's log, in bytes.
+pub const LOG_LINE_MAX_BYTES: usize = 16 << 10;
+/// Longest stage, reason and approval prompt, in bytes.
+pub const TEXT_MAX_BYTES: usize = 4 << 10;
+/// Deepest nesting of JSON.
+pub const JSON_DEPTH_MAX: usize = 64;
+/// Lowest priority.
+pub const PRIORITY_MIN: i64 = -5;
+/// Highest priority; claimed first.
+pub const PRIORITY_MAX: i64 = 5;
+/// Retries when the job says nothing.
+pub const MAX_RETRIES_DEFAULT: i64 = 3;
+/// Most retries a job may ask for.
+pub const MAX_RETRIES_MAX: i64 = 100;
+/// Shortest lease, in milliseconds.
+pub const LEASE_MIN_MS: i64 = 1_000;
+/// Longest lease, in milliseconds (24 h).
+pub const LEASE_MAX_MS: i64 = 86_400_000;
+/// The lease when nobody says otherwise, in milliseconds.
+pub const LEASE_DEFAULT_MS: i64 = 30_000;
+/// Longest grace after a lease, in milliseconds (24 h).
+pub const GRACE_MAX_MS: i64 = 86_400_000;
+/// Longest timeout of one attempt, in milliseconds (30 days).
+pub const TIMEOUT_MAX_MS: i64 = 30 * 86_400_000;
+/// How far from now a run time, a timer or an expiry may be, in milliseconds (10 years).
+pub const HORIZON_MS: i64 = 3_653 * 86_400_000;
+/// Leases lost in a row before a job is failed as `crashed`.
+pub const CRASHES_MAX: i32 = 3;
+/// How long a holder has to notice a requested cancel, in milliseconds.
+pub const FORCE_AFTER_DEFAULT_MS: i64 = 30_000;
+/// How long an approval may be decided, in milliseconds (24 h).
+pub const APPROVAL_EXPIRES_DEFAULT_MS: i64 = 86_400_000;
+/// Longest life of an approval, in milliseconds (7 days).
+pub const APPROVAL_EXPIRES_MAX_MS: i64 = 7 * 86_400_000;
+/// Most votes an approval may require.
+pub const APPROVAL_VOTES_MAX: i64 = 100;
+/// Most approvers named by one approval.
+pub const APPROVERS_MAX: usize = 100;
+/// Most jobs in one enqueue.
+pub const ENQUEUE_MAX: usize = 10_000;
+/// Most jobs in one claim.
+pub const CLAIM_MAX: usize = 1_000;
+/// Most items in one extend, settle, assign or sweep.
+pub const BATCH_MAX: usize = 10_000;
+/// Most rows of one page of any list.
+pub const PAGE_MAX: usize = 1_000;
+/// How long an answer to an idempotency key is remembered, in milliseconds (24 h).
+pub const ANSWER_KEPT_MS: i64 = 86_400_000;
+
+/// A value outside its limits: which field, what was given, what is allowed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[error("{field} is {value}: {limit}")]
+pub struct Invalid {
+    /// The field as users know it.
+    pub field: String,
+    /// The value that was given, shortened.
+    pub value: String,
+    /// What is allowed.
+    pub limit: String,
+}
+
+impl Invalid {
+    /// A refusal of `value` in `field`. Long values are shortened: a refusal never carries a payload.
+    pub fn new(field: &str, value: impl std::fmt::Display, limit: impl Into<String>) -> Self {
+        let text: String = value.to_string().escape_default().take(97).collect();
+        let value = if text.len() > 96 { format!("{}…", &text[..96]) } else { text };
+        Self { field: field.into(), value, limit: limit.into() }
+    }
+}
+
+/// Accepts `value` within `min..=max`.
+pub fn within(field: &str, value: i64, min: i64, max: i64) -> Result<i64, Invalid> {
+    if (min..=max).contains(&value) {
+        return Ok(value);
+    }
+    Err(Invalid::new(field, value, format!("must be between {min} and {max}")))
+}
+
+/// Accepts free text: not longer than `max` bytes, no NUL.
+pub fn text(field: &str, value: &str, max: usize) -> Result<(), Invalid> {
+    if value.len() > max {
+        return Err(Invalid::new(
+            field,
+            format!("{} bytes long", value.len()),
+            format!("at most {max} bytes"),
+        ));
+    }
+    if value.contains('\0') {
+        return Err(Invalid::new(field, value, "must not contain the character \\u0000"));
+    }
+    Ok(())
+}
+
+/// Accepts a count of things.
+pub fn count(field: &str, value: usize, max: usize) -> Result<(), Invalid> {
+    if value > max {
+        return Err(Invalid::new(field, format!("{value} items"), format!("at most {max} items")));
+    }
+    Ok(())
+}

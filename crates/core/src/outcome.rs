@@ -1,0 +1,186 @@
+//! How a holder ends an attempt, and what follows.
+
+use crate::decide::{
+    Move, backoff_ms, cancelled, check_holder, check_lease, error_payload, fail, holder, time_out,
+};
+use crate::event::{self, What};
+use crate::job::{Job, RunAt, Version};
+use crate::lease::LeaseHash;
+use crate::limits::{self, Invalid};
+use crate::name::Who;
+use crate::payload::Payload;
+use crate::refusal::Refusal;
+use crate::time::Timestamp;
+use crate::wait::{Approval, ApprovalStatus, Wait, WaitFor};
+
+/// How a holder ends an attempt.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// Done, with a result.
+    Complete(Option<Payload>),
+    /// Failed; retried while the budget lasts, unless permanent.
+    Fail {
+        /// What went wrong.
+        error: Failure,
+        /// Whether no retry can help.
+        permanent: bool,
+        /// When to try again; the job's backoff decides when nothing is said.
+        run_at: Option<RunAt>,
+    },
+    /// Given back without using a retry: shutdown, snooze.
+    Release(RunAt),
+    /// The attempt took longer than its timeout.
+    TimeOut,
+    /// Stopped because a cancel was requested.
+    Cancelled {
+        /// Why, if the holder has something to add.
+        reason: Option<String>,
+    },
+    /// Waits, holding no worker. The store adds what already answers the wait.
+    Wait(Wait, Found),
+}
+
+impl Outcome {
+    /// The event types that this outcome is on record as. A repeat finds one of them under its lease.
+    pub fn settles_as(&self) -> &'static [&'static str] {
+        match self {
+            Self::Complete(_) => &["job_completed"],
+            Self::Fail { .. } => &["job_retried", "job_failed", "job_cancelled"],
+            Self::Release(_) => &["job_released", "job_cancelled"],
+            Self::TimeOut => &["job_timed_out", "job_cancelled"],
+            Self::Cancelled { .. } => &["job_cancelled"],
+            Self::Wait(..) => &["job_waiting", "job_failed", "job_cancelled"],
+        }
+    }
+}
+
+/// An error as a handler reports it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    code: Who,
+    message: String,
+}
+
+impl Failure {
+    /// Accepts a code and a message; empty ones get defaults, so every failure says something.
+    pub fn new(code: &str, message: &str) -> Result<Self, Invalid> {
+        let code = Who::parse("error.code", if code.is_empty() { "failed" } else { code })?;
+        limits::text("error.message", message, limits::EVENT_PAYLOAD_MAX_BYTES)?;
+        let message = if message.is_empty() { "the handler gave no reason" } else { message };
+        Ok(Self { code, message: message.to_owned() })
+    }
+}
+
+/// What the store found under the lock that already answers a wait.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Found {
+    /// The oldest kept signal of the awaited name.
+    pub signal: Option<Version>,
+    /// The newest approval of the awaited name.
+    pub approval: Option<Approval>,
+}
+
+pub(crate) fn settle(job: &Job, hash: LeaseHash, outcome: Outcome, now: Timestamp) -> Result<Move, Refusal> {
+    match outcome {
+        Outcome::TimeOut | Outcome::Cancelled { .. } => check_holder(job, hash, now)?,
+        _ => check_lease(job, hash, now)?,
+    }
+    let stop = |reason: Option<String>| cancelled(job, holder(job), reason, now);
+    let step = match outcome {
+        Outcome::Complete(result) => Move::new(job, now, holder(job), What::JobCompleted).payload(result),
+        Outcome::Fail { error, permanent, run_at } => {
+            let due_at = run_at.map(|r| r.check("run_at", now)).transpose()?;
+            if permanent || job.retries >= job.max_retries {
+                by_holder(job, fail(job, error.code, &error.message, now))
+            } else if job.cancel_requested_at.is_some() {
+                stop(Some(error.message))
+            } else {
+                let payload = error_payload(error.code.as_str(), &error.message);
+                let what = What::JobRetried(event::Retried {
+                    code: error.code,
+                    retries: job.retries + 1,
+                    due_at: due_at.unwrap_or_else(|| now.plus_ms(backoff_ms(job))),
+                });
+                Move::new(job, now, holder(job), what).payload(Some(payload))
+            }
+        }
+        Outcome::Release(run_at) => {
+            let due_at = run_at.check("run_at", now)?;
+            if job.cancel_requested_at.is_some() {
+                stop(None)
+            } else {
+                Move::new(job, now, holder(job), What::JobReleased(event::Released { due_at }))
+            }
+        }
+        Outcome::TimeOut if job.cancel_requested_at.is_some() => stop(None),
+        Outcome::TimeOut => by_holder(job, time_out(job, now)),
+        Outcome::Cancelled { reason } => {
+            if let Some(reason) = &reason {
+                limits::text("reason", reason, limits::TEXT_MAX_BYTES)?;
+            }
+            stop(reason)
+        }
+        Outcome::Wait(wait, found) => {
+            let waiting = wait_on(job, wait, found, now)?;
+            if job.cancel_requested_at.is_some() { stop(None) } else { waiting }
+        }
+    };
+    Ok(again(job, step.lease(hash)))
+}
+
+fn by_holder(job: &Job, mut step: Move) -> Move {
+    step.event.actor = holder(job);
+    step
+}
+
+/// Applies the finished event to the row as it was.
+fn again(job: &Job, step: Move) -> Move {
+    Move { job: job.clone(), event: step.event }.done()
+}
+
+fn wait_on(job: &Job, wait: Wait, found: Found, now: Timestamp) -> Result<Move, Refusal> {
+    let missing = |field: &str| Refusal::Invalid(Invalid::new(field, "missing", "is required for this wait"));
+    let expires_at = wait.expires_at.map(|t| t.near("expires", now)).transpose()?;
+    let mut detail = event::Waiting {
+        waits_for: wait.waits_for,
+        name: wait.name,
+        due_at: None,
+        deadline_at: expires_at,
+        answered_by: None,
+    };
+    match wait.waits_for {
+        WaitFor::Timer => {
+            detail.due_at = Some(wait.until.ok_or_else(|| missing("until"))?.near("until", now)?);
+            detail.deadline_at = None;
+        }
+        WaitFor::Signal => {
+            detail.name.as_ref().ok_or_else(|| missing("name"))?;
+            detail.answered_by = found.signal;
+            detail.due_at = found.signal.map(|_| now);
+        }
+        WaitFor::Children => detail.due_at = (job.children == 0).then_some(now),
+        WaitFor::Approval => {
+            detail.name.as_ref().ok_or_else(|| missing("name"))?;
+            let approval = found.approval.ok_or(Refusal::ApprovalNotFound)?;
+            match approval.status_at(now) {
+                ApprovalStatus::Pending => detail.deadline_at = Some(approval.expires_at),
+                ApprovalStatus::Approved => {
+                    detail.answered_by = Some(approval.asked_version);
+                    detail.due_at = Some(now);
+                }
+                ApprovalStatus::Denied => {
+                    return Ok(fail(job, Who::word("approval_denied"), "the approval was denied", now));
+                }
+                ApprovalStatus::Expired => {
+                    let message = "the approval was not decided in time";
+                    return Ok(fail(job, Who::word("approval_expired"), message, now));
+                }
+                ApprovalStatus::Void => return Err(Refusal::ApprovalNotFound),
+            }
+        }
+    }
+    if detail.due_at.is_some() {
+        detail.deadline_at = None;
+    }
+    Ok(Move::new(job, now, holder(job), What::JobWaiting(detail)))
+}

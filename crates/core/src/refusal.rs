@@ -1,0 +1,144 @@
+//! Answers about one job. A refusal is an expected answer, never an error of the store.
+
+use crate::ids::JobId;
+use crate::job::Version;
+use crate::limits::Invalid;
+use crate::status::Status;
+
+/// The change was made, now or earlier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Done {
+    /// Made now; the job stands at this version and status.
+    Moved(Version, Status),
+    /// This very request was carried out before, at this version.
+    Already(Version),
+}
+
+impl Done {
+    /// The version at which the change stands in the log.
+    pub const fn version(self) -> Version {
+        match self {
+            Self::Moved(v, _) | Self::Already(v) => v,
+        }
+    }
+
+    /// Whether it was carried out before.
+    pub const fn is_repeat(self) -> bool {
+        matches!(self, Self::Already(_))
+    }
+}
+
+/// What a verb answers about one job.
+pub type Answer = Result<Done, Refusal>;
+
+/// Why nothing was changed. Where several reasons hold, the first of this order is told.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No such job.
+    #[error("there is no such job; it was never enqueued here, or was removed after it finished")]
+    NotFound,
+    /// The job has ended.
+    #[error("the job has finished: it is {0}")]
+    Finished(Status),
+    /// Nobody holds the job.
+    #[error("the job is {0}, nobody holds it; stop working on it")]
+    NotLeased(Status),
+    /// The lease is over.
+    #[error("the lease is over; stop working on the job, another worker may run it")]
+    Expired,
+    /// Somebody else holds the job.
+    #[error("the job is held under another lease; stop working on it")]
+    Mismatch,
+    /// The log has moved on.
+    #[error("the job is at version {0}; read what is new, then decide again")]
+    VersionMismatch(Version),
+    /// The value is outside its limits.
+    #[error(transparent)]
+    Invalid(#[from] Invalid),
+    /// The id is taken by a job with another body.
+    #[error("a job with this id and another body exists; use a new id")]
+    JobExists,
+    /// The parent does not exist.
+    #[error("there is no job {0} to be the parent")]
+    ParentNotFound(JobId),
+    /// The idempotency key came with another body before.
+    #[error("this idempotency key was used with another body; use a new key")]
+    IdempotencyKeyReused,
+    /// `job_…` types are the engine's own.
+    #[error("event type {0} is the engine's own; use a type that does not start with job_")]
+    EventTypeReserved(String),
+    /// `node_…` and `tool_…` types are a holder's.
+    #[error("event type {0} needs the lease token of the job's holder")]
+    LeaseRequired(String),
+    /// The step is on record with another value.
+    #[error("the step is recorded at version {0} with another value; a recorded step never changes")]
+    StepRecorded(Version),
+    /// Only a finished job can be redriven.
+    #[error("the job is {0}; only a failed, timed out or cancelled job can be redriven")]
+    NotFinished(Status),
+    /// A completed job is final.
+    #[error("the job is completed, which is final; enqueue or fork a new one")]
+    Completed,
+    /// Another job has taken the unique key.
+    #[error("job {0} has taken the unique key meanwhile; cancel it first, or leave this one")]
+    UniqueTaken(JobId),
+    /// The job cannot be taken now.
+    #[error("the job is {0} and cannot be taken now")]
+    NotClaimable(Status),
+    /// The job is not assigned to this worker under this assignment and epoch.
+    #[error("the job is not assigned to this worker under this assignment and epoch; launch nothing")]
+    NotAssigned,
+    /// The epoch is not the current one.
+    #[error("the epoch is over, the current one is {0}; stop acting as leader")]
+    StaleEpoch(i64),
+    /// No such approval.
+    #[error("there is no such approval")]
+    ApprovalNotFound,
+    /// The link token is not this approval's.
+    #[error("the token does not belong to this approval; a newer link may have replaced it")]
+    ApprovalTokenWrong,
+    /// The link token cannot be one.
+    #[error("the token is malformed; copy the whole link")]
+    ApprovalTokenMalformed,
+    /// Decided, or this voter has voted.
+    #[error("the approval is decided already, or this vote was cast")]
+    ApprovalDecided,
+    /// Too late.
+    #[error("the approval has expired, which denies it")]
+    ApprovalExpired,
+    /// This voter may not vote here.
+    #[error("this key is not among the approvers")]
+    ApprovalForbidden,
+}
+
+impl Refusal {
+    /// The stable code of the public contract.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound => "not_found",
+            Self::Finished(_) => "job_finished",
+            Self::NotLeased(_) => "not_leased",
+            Self::Expired => "lease_expired",
+            Self::Mismatch => "lease_mismatch",
+            Self::VersionMismatch(_) => "version_mismatch",
+            Self::Invalid(_) => "invalid",
+            Self::JobExists => "job_exists",
+            Self::ParentNotFound(_) => "parent_not_found",
+            Self::IdempotencyKeyReused => "idempotency_key_reused",
+            Self::EventTypeReserved(_) => "event_type_reserved",
+            Self::LeaseRequired(_) => "lease_required",
+            Self::StepRecorded(_) => "step_recorded",
+            Self::NotFinished(_) => "job_not_finished",
+            Self::Completed => "job_completed",
+            Self::UniqueTaken(_) => "unique_taken",
+            Self::NotClaimable(_) => "not_claimable",
+            Self::NotAssigned => "not_assigned",
+            Self::StaleEpoch(_) => "stale_epoch",
+            Self::ApprovalNotFound | Self::ApprovalTokenWrong => "approval_not_found",
+            Self::ApprovalTokenMalformed => "token_malformed",
+            Self::ApprovalDecided => "approval_decided",
+            Self::ApprovalExpired => "approval_expired",
+            Self::ApprovalForbidden => "approval_forbidden",
+        }
+    }
+}

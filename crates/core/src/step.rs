@@ -1,0 +1,147 @@
+//! What the log of a job remembers for its next attempt: steps, tools in doubt, waits, kept signals.
+
+use crate::event::{Event, What};
+use crate::job::Version;
+use crate::name::Name;
+use crate::payload::Payload;
+use crate::wait::{WaitFor, Wake, WakeOutcome};
+
+/// How far a step came.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Progressed {
+    /// Began, and no end is on record. A tool in this state is in doubt: it may have acted.
+    Begun {
+        /// What it was called with.
+        args: Option<Payload>,
+    },
+    /// Ended, with its value: a later attempt gets the value and does not run it again.
+    Ended {
+        /// Its value.
+        value: Option<Payload>,
+    },
+}
+
+/// A step on record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordedStep {
+    /// Its name.
+    pub name: Name,
+    /// Whether it is a tool call.
+    pub tool: bool,
+    /// How far it came.
+    pub state: Progressed,
+    /// The event that says so.
+    pub version: Version,
+}
+
+/// A wait that ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RecordedWait {
+    /// The event that began it.
+    pub version: Version,
+    /// How it ended.
+    pub wake: Wake,
+}
+
+/// Everything on record that a resumed run must not do again.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Recorded {
+    /// Steps and tools, in the order of their first record.
+    pub steps: Vec<RecordedStep>,
+    /// Waits that ended, in order.
+    pub waits: Vec<RecordedWait>,
+}
+
+/// Whether an event type matters to [`recorded`] or [`kept_signal`]: stores read only these.
+pub const REMEMBERED: &[&str] = &[
+    "node_started",
+    "node_finished",
+    "tool_called",
+    "tool_returned",
+    "job_waiting",
+    "job_signalled",
+    "job_woken",
+    "job_child_finished",
+    "job_approval_voted",
+    "job_claimed",
+];
+
+/// Reads the record out of a log, ignoring what lies at or before `steps_from`.
+pub fn recorded(events: &[Event], steps_from: Version) -> Recorded {
+    let mut out = Recorded::default();
+    let mut open: Option<&Event> = None;
+    for event in events.iter().filter(|e| e.version > steps_from) {
+        match &event.what {
+            What::NodeStarted(s) | What::ToolCalled(s) | What::NodeFinished(s) | What::ToolReturned(s) => {
+                let tool = matches!(event.what, What::ToolCalled(_) | What::ToolReturned(_));
+                let state = if event.what.ends_step() {
+                    Progressed::Ended { value: event.payload.clone() }
+                } else {
+                    Progressed::Begun { args: event.payload.clone() }
+                };
+                let step = RecordedStep { name: s.name.clone(), tool, state, version: event.version };
+                match out.steps.iter_mut().find(|r| r.name == step.name) {
+                    Some(known) if matches!(known.state, Progressed::Ended { .. }) => {}
+                    Some(known) => *known = step,
+                    None => out.steps.push(step),
+                }
+            }
+            What::JobWaiting(_) => open = Some(event),
+            What::JobClaimed => {
+                if let Some(waiting) = open.take() {
+                    out.waits.extend(ended(waiting, events));
+                }
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+fn ended(waiting: &Event, events: &[Event]) -> Option<RecordedWait> {
+    let What::JobWaiting(d) = &waiting.what else { return None };
+    let by = events.iter().find(|e| match d.answered_by {
+        Some(version) => e.version == version,
+        None => e.version > waiting.version && ends_wait(&e.what),
+    });
+    Some(RecordedWait { version: waiting.version, wake: wake(waiting, by)? })
+}
+
+fn ends_wait(what: &What) -> bool {
+    match what {
+        What::JobWoken(_) => true,
+        What::JobSignalled(d) => d.woke,
+        What::JobChildFinished(d) => d.woke,
+        What::JobApprovalVoted(d) => d.woke,
+        _ => false,
+    }
+}
+
+/// Why the next execution runs, from the event that began the wait and the one that ended it, if one did.
+pub fn wake(waiting: &Event, ended_by: Option<&Event>) -> Option<Wake> {
+    let What::JobWaiting(d) = &waiting.what else { return None };
+    let expired = ended_by.is_some_and(|e| matches!(e.what, What::JobWoken(_)));
+    let outcome = match d.waits_for {
+        _ if expired => WakeOutcome::Expired,
+        WaitFor::Approval => WakeOutcome::Approved,
+        WaitFor::Signal => WakeOutcome::Signalled,
+        WaitFor::Timer => WakeOutcome::Fired,
+        WaitFor::Children => WakeOutcome::Joined,
+    };
+    let signal = ended_by.filter(|e| matches!(e.what, What::JobSignalled(_)));
+    Some(Wake {
+        waited_for: d.waits_for,
+        name: d.name.clone(),
+        outcome,
+        payload: signal.and_then(|e| e.payload.clone()),
+    })
+}
+
+/// The oldest signal of this name that no wait has taken.
+pub fn kept_signal(events: &[Event], name: &Name, steps_from: Version) -> Option<Version> {
+    let taken = |version: Version| {
+        events.iter().any(|e| matches!(&e.what, What::JobWaiting(d) if d.answered_by == Some(version)))
+    };
+    let kept = |e: &&Event| matches!(&e.what, What::JobSignalled(d) if !d.woke && d.name == *name);
+    events.iter().filter(|e| e.version > steps_from).filter(kept).map(|e| e.version).find(|v| !taken(*v))
+}

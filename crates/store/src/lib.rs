@@ -1,0 +1,213 @@
+//! The store: the few doors through which a job changes, and the many through which it is read.
+//!
+//! [`Store`] unites small traits by concern, each in the order of a job's life. Every verb takes one request and
+//! an optional moment, and answers values: an expected refusal is part of the answer, [`StoreError`] means that
+//! the store itself failed. Every verb can be repeated; after [`StoreError::Indeterminate`] it must be.
+//!
+//! What is never known here: a database, a worker, HTTP.
+
+mod error;
+mod faulty;
+pub mod fresh;
+mod requests;
+mod traced;
+mod verbs;
+
+use async_trait::async_trait;
+use tokio::sync::watch;
+use windlass_core::step::Recorded;
+use windlass_core::unique::Hold;
+use windlass_core::{
+    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, LogLine, Name, Refusal, Term,
+    Who, Worker,
+};
+
+pub use error::{StoreError, StoreResult};
+pub use faulty::{Fault, Faults, Faulty};
+pub use requests::*;
+pub use traced::Traced;
+
+/// One store. Hold it as `Arc<dyn Store>`.
+pub trait Store: Jobs + Leases + Waits + Terms + Feed + Retention + Registry + std::fmt::Debug {}
+
+impl<T: Jobs + Leases + Waits + Terms + Feed + Retention + Registry + std::fmt::Debug> Store for T {}
+
+/// Jobs: into the store, their log, and what operators do to them.
+#[async_trait]
+pub trait Jobs: Send + Sync {
+    /// Enqueues all jobs of the request, or none and names the first bad one. A job that is there already, by
+    /// id with the same body or by unique key, is answered with the first one's id.
+    async fn enqueue(&self, request: Enqueue, now: Now) -> StoreResult<Result<Vec<Enqueued>, BatchRefusal>>;
+    /// One job with everything its pointers point at.
+    async fn job(&self, request: JobId, now: Now) -> StoreResult<Option<JobView>>;
+    /// A page of jobs.
+    async fn jobs(&self, request: List, now: Now) -> StoreResult<Result<Page<Listed>, Refusal>>;
+    /// How many jobs stand where; each count stops at the cap.
+    async fn counts(&self, request: i64, now: Now) -> StoreResult<Counts>;
+    /// A stretch of a job's log; nothing for an unknown job.
+    async fn events(&self, request: ReadEvents, now: Now) -> StoreResult<Vec<Event>>;
+    /// A job as it stood at a version, folded from its log.
+    async fn at_version(&self, request: AtVersion, now: Now) -> StoreResult<Option<Job>>;
+    /// Appends a note, guarded by version, lease, both or neither.
+    async fn append(&self, request: Append, now: Now) -> StoreResult<Result<Told, Refusal>>;
+    /// Reports progress, stage, metadata and checkpoint in one change.
+    async fn progress(&self, request: Progress, now: Now) -> StoreResult<Result<Told, Refusal>>;
+    /// Records that a step began or ended. The same end again is `Already`; another value is refused.
+    async fn record_step(&self, request: RecordStep, now: Now) -> StoreResult<Result<Told, Refusal>>;
+    /// What a resumed run must not do again; none for an unknown job.
+    async fn steps(&self, request: JobId, now: Now) -> StoreResult<Option<Recorded>>;
+    /// Cancels at once, or asks the holder to stop.
+    async fn cancel(&self, request: Cancel, now: Now) -> StoreResult<Answer>;
+    /// Sends a dead or cancelled job back to pending.
+    async fn redrive(&self, request: Redrive, now: Now) -> StoreResult<Answer>;
+    /// Makes a new job that begins with another's log.
+    async fn fork(&self, request: Fork, now: Now) -> StoreResult<Answer>;
+    /// Writes log lines under a lease.
+    async fn write_logs(&self, request: WriteLogs, now: Now) -> StoreResult<Result<(), Refusal>>;
+    /// Reads log lines.
+    async fn logs(&self, request: ReadLogs, now: Now) -> StoreResult<Vec<LogLine>>;
+    /// Who holds a unique key; none when it is free.
+    async fn find_key(&self, request: FindKey, now: Now) -> StoreResult<Option<Hold>>;
+}
+
+/// Leases: who may act for a job, from claim to settle, and what happens when nobody does.
+#[async_trait]
+pub trait Leases: Send + Sync {
+    /// Hands out due jobs: queues in the given order, then priority, due time, id. A lease that is over is
+    /// reclaimed here. The same secret again returns the jobs it already holds. A short answer does not mean an
+    /// empty queue.
+    async fn claim(&self, request: ClaimMany, now: Now) -> StoreResult<Vec<Claimed>>;
+    /// Hands out one job by its id.
+    async fn claim_one(&self, request: ClaimOne, now: Now) -> StoreResult<Result<Claimed, Refusal>>;
+    /// Gives jobs to workers, under the leader's epoch.
+    async fn assign(&self, request: Assign, now: Now) -> StoreResult<Vec<Answer>>;
+    /// Starts an assigned job; refused unless it is assigned to this worker, by this assignment and epoch.
+    async fn start(&self, request: Start, now: Now) -> StoreResult<Result<Claimed, Refusal>>;
+    /// Renews leases, each for itself.
+    async fn extend(&self, request: Extend, now: Now) -> StoreResult<Vec<Result<Extended, Refusal>>>;
+    /// Ends attempts, each for itself.
+    async fn settle(&self, request: Settle, now: Now) -> StoreResult<Vec<Answer>>;
+    /// Acts on everything past its deadline: timeouts, forced cancels, expired waits, orphans. One row's trouble
+    /// never stops the rest.
+    async fn sweep(&self, request: Sweep, now: Now) -> StoreResult<Vec<Swept>>;
+}
+
+/// Waits: what wakes a job that holds no worker.
+#[async_trait]
+pub trait Waits: Send + Sync {
+    /// Signals a job: wakes it, or is kept until it waits.
+    async fn signal(&self, request: Signal, now: Now) -> StoreResult<Answer>;
+    /// Asks for an approval. Asking again while undecided replaces the link.
+    async fn ask(&self, request: Ask, now: Now) -> StoreResult<Result<Asked, Refusal>>;
+    /// Votes. Every refused vote is put on record in the audit.
+    async fn vote(&self, request: CastVote, now: Now) -> StoreResult<Answer>;
+    /// One approval.
+    async fn approval(&self, request: ApprovalId, now: Now) -> StoreResult<Option<ApprovalView>>;
+    /// A page of approvals, newest first.
+    async fn approvals(&self, request: ListApprovals, now: Now) -> StoreResult<Vec<ApprovalView>>;
+}
+
+/// Terms: who leads, under an epoch that grows with every change of holder.
+#[async_trait]
+pub trait Terms: Send + Sync {
+    /// Takes a term that is free or over, or renews one's own; else answers whose it is.
+    async fn acquire_term(&self, request: AcquireTerm, now: Now) -> StoreResult<Result<Term, Term>>;
+    /// Prolongs one's own live term.
+    async fn renew_term(&self, request: RenewTerm, now: Now) -> StoreResult<Result<Term, Refusal>>;
+    /// Ends one's own term, so that another can take it at once.
+    async fn resign_term(&self, request: ResignTerm, now: Now) -> StoreResult<Result<(), Refusal>>;
+    /// Whose term it is or was last.
+    async fn term(&self, request: Name, now: Now) -> StoreResult<Option<Term>>;
+}
+
+/// The feed: every event of every job, in one order, from a cursor.
+#[async_trait]
+pub trait Feed: Send + Sync {
+    /// Where the feed ends now.
+    async fn feed_head(&self, request: (), now: Now) -> StoreResult<FeedCursor>;
+    /// What came after a cursor: nothing missed, nothing repeated.
+    async fn feed(&self, request: ReadFeed, now: Now) -> StoreResult<Result<FeedPage, Refusal>>;
+    /// Wake-up hints. They may be late or lost: whoever waits for one also polls.
+    fn hints(&self) -> Hints;
+}
+
+/// Counters that grow when there may be something new. Coalesced: ten changes may be one hint.
+#[derive(Debug, Clone)]
+pub struct Hints {
+    /// Grows when a job may have become claimable.
+    pub due: watch::Receiver<u64>,
+    /// Grows when events were written.
+    pub feed: watch::Receiver<u64>,
+}
+
+/// Where a store's own hints come from.
+#[derive(Debug)]
+pub struct Hinter {
+    due: watch::Sender<u64>,
+    feed: watch::Sender<u64>,
+}
+
+impl Default for Hinter {
+    fn default() -> Self {
+        Self { due: watch::Sender::new(0), feed: watch::Sender::new(0) }
+    }
+}
+
+impl Hinter {
+    /// The receiving ends.
+    pub fn hints(&self) -> Hints {
+        Hints { due: self.due.subscribe(), feed: self.feed.subscribe() }
+    }
+
+    /// Says that events were written, and whether a job became due by them.
+    pub fn hint(&self, due: bool) {
+        self.feed.send_modify(|n| *n += 1);
+        if due {
+            self.due.send_modify(|n| *n += 1);
+        }
+    }
+}
+
+/// Retention: the unit is a finished job, row and log together.
+#[async_trait]
+pub trait Retention: Send + Sync {
+    /// Finished jobs, whole, oldest end first.
+    async fn archive(&self, request: ReadArchive, now: Now) -> StoreResult<Vec<Archived>>;
+    /// Removes finished jobs that are still at the version that was archived. The only door that deletes.
+    async fn purge(&self, request: Purge, now: Now) -> StoreResult<Vec<Result<(), Refusal>>>;
+}
+
+/// What surrounds jobs: queues, workers, audit, access keys, remembered answers.
+#[async_trait]
+pub trait Registry: Send + Sync {
+    /// Sets what a queue's jobs fall back to. Audited.
+    async fn put_queue(&self, request: PutQueue, now: Now) -> StoreResult<Result<(), Refusal>>;
+    /// Pauses or resumes a queue. Audited; a repeat changes nothing.
+    async fn pause_queue(&self, request: PauseQueue, now: Now) -> StoreResult<()>;
+    /// Every queue that has a setting or a job that could be taken; each count stops at the cap.
+    async fn queues(&self, request: i64, now: Now) -> StoreResult<Vec<QueueState>>;
+    /// A worker reports itself.
+    async fn put_worker(&self, request: PutWorker, now: Now) -> StoreResult<Worker>;
+    /// Tells a worker to take no more; none for an unknown one. Audited.
+    async fn drain_worker(&self, request: DrainWorker, now: Now) -> StoreResult<Option<Worker>>;
+    /// Forgets a worker that stopped.
+    async fn remove_worker(&self, request: Who, now: Now) -> StoreResult<()>;
+    /// Every worker that was not forgotten.
+    async fn workers(&self, request: (), now: Now) -> StoreResult<Vec<Worker>>;
+    /// Puts an operator's action on record.
+    async fn write_audit(&self, request: WriteAudit, now: Now) -> StoreResult<()>;
+    /// A page of the audit, newest first.
+    async fn audit(&self, request: ReadAudit, now: Now) -> StoreResult<Vec<AuditEntry>>;
+    /// Makes an access key; false if the name is taken by another key. Audited.
+    async fn put_access_key(&self, request: PutAccessKey, now: Now) -> StoreResult<bool>;
+    /// The key with this hash, valid or not.
+    async fn access_key(&self, request: [u8; 32], now: Now) -> StoreResult<Option<AccessKey>>;
+    /// Every key, by name.
+    async fn access_keys(&self, request: (), now: Now) -> StoreResult<Vec<AccessKey>>;
+    /// Takes a key back; none for an unknown one. Audited.
+    async fn revoke_access_key(&self, request: RevokeAccessKey, now: Now) -> StoreResult<Option<AccessKey>>;
+    /// Remembers an answer for 24 hours. The first one stays: a repeat gets it back, another body is refused.
+    async fn remember(&self, request: Remember, now: Now) -> StoreResult<Result<Vec<u8>, Refusal>>;
+    /// The remembered answer for a key and body.
+    async fn recall(&self, request: Idempotency, now: Now) -> StoreResult<Result<Option<Vec<u8>>, Refusal>>;
+}

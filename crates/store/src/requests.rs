@@ -1,0 +1,710 @@
+//! What each verb is asked and what it answers.
+
+use serde::{Deserialize, Serialize};
+use windlass_core::decide::Claim;
+use windlass_core::registry::QueueDefaults;
+use windlass_core::unique::Scope;
+use windlass_core::wait::{ApprovalStatus, Decision, Vote, Voter};
+use windlass_core::{
+    Actor, Answer, Approval, ApprovalId, Blocked, Count, Done, Event, Facts, FeedCursor, Filter, Job, JobId,
+    Key, Lease, LeaseMs, LogLine, Metadata, Name, NewJob, Outcome, Payload, Queue, Refusal, RunAt, Secret,
+    Status, Timestamp, Token, Version, Wake, Who,
+};
+
+/// The moment a verb happens at. `None` is the store's own clock; tests bring their own.
+pub type Now = Option<Timestamp>;
+
+// ---- jobs
+
+/// Jobs to enqueue: all or none.
+#[derive(Debug, Clone)]
+pub struct Enqueue {
+    /// At most 10,000.
+    pub jobs: Vec<NewJob>,
+    /// Who enqueues.
+    pub actor: Actor,
+    /// Recognises a repeat of the whole request.
+    pub idempotency: Option<Idempotency>,
+}
+
+/// A caller's promise that the same key means the same request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Idempotency {
+    /// The key.
+    pub key: Key,
+    /// SHA-256 of the request.
+    pub request_hash: [u8; 32],
+}
+
+/// One enqueued job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enqueued {
+    /// The job: the first one, if it existed.
+    pub id: JobId,
+    /// Whether it was there already.
+    pub existed: bool,
+    /// Whether the one that was there has another payload.
+    pub payload_differs: bool,
+}
+
+/// Why a request of many was refused as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("item {index}: {refusal}; nothing was written")]
+pub struct BatchRefusal {
+    /// Which item.
+    pub index: usize,
+    /// Why.
+    pub refusal: Refusal,
+}
+
+/// One job with everything its pointers point at.
+#[derive(Debug, Clone, PartialEq)]
+pub struct JobView {
+    /// Where it stands.
+    pub job: Job,
+    /// What never changes.
+    pub facts: Facts,
+    /// What it was given.
+    pub payload: Option<Payload>,
+    /// What it gave.
+    pub result: Option<Payload>,
+    /// Its last error: JSON with `code` and `message`.
+    pub error: Option<(Payload, Timestamp)>,
+    /// Its last checkpoint.
+    pub checkpoint: Option<Payload>,
+    /// Its metadata now.
+    pub metadata: Metadata,
+    /// Why it is not running.
+    pub blocked: Option<Blocked>,
+}
+
+/// A row of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Listed {
+    /// Where it stands.
+    pub job: Job,
+    /// What never changes.
+    pub facts: Facts,
+}
+
+/// A page of a list to read.
+#[derive(Debug, Clone, Default)]
+pub struct List {
+    /// Which jobs.
+    pub filter: Filter,
+    /// Where the last page ended.
+    pub cursor: Option<String>,
+    /// At most 1,000.
+    pub limit: usize,
+}
+
+/// A page. It may be short; only a missing cursor is the end.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page<T> {
+    /// The rows.
+    pub items: Vec<T>,
+    /// Where to go on.
+    pub next: Option<String>,
+}
+
+/// How many jobs stand where, counted up to a cap.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Counts {
+    /// By status; statuses without jobs are absent.
+    pub statuses: Vec<(Status, Count)>,
+}
+
+/// A stretch of one job's log to read.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadEvents {
+    /// Whose.
+    pub job: JobId,
+    /// After this version; when newest first, before it (0: from the newest).
+    pub after: Version,
+    /// At most 1,000.
+    pub limit: usize,
+    /// From the newest down.
+    pub newest_first: bool,
+}
+
+/// A job as it stood.
+#[derive(Debug, Clone, Copy)]
+pub struct AtVersion {
+    /// Which.
+    pub job: JobId,
+    /// When, in its own count.
+    pub version: Version,
+}
+
+/// A note to append.
+#[derive(Debug, Clone)]
+pub struct Append {
+    /// To whose log.
+    pub job: JobId,
+    /// Its type.
+    pub type_name: Name,
+    /// Its bytes.
+    pub payload: Option<Payload>,
+    /// Who writes it, unless a lease says so.
+    pub actor: Actor,
+    /// The lease to write under.
+    pub token: Option<Token>,
+    /// The version the writer believes in.
+    pub expected_version: Option<Version>,
+    /// Recognises a repeat.
+    pub key: Option<Key>,
+}
+
+/// What a holder reports: one change.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// Of which job.
+    pub job: JobId,
+    /// Its lease.
+    pub token: Token,
+    /// 0..100.
+    pub progress: Option<i64>,
+    /// Free text.
+    pub stage: Option<String>,
+    /// Merged into what is there, key by key.
+    pub metadata: Option<Metadata>,
+    /// Opaque JSON for the next attempt.
+    pub checkpoint: Option<Payload>,
+    /// Recognises a repeat.
+    pub key: Option<Key>,
+}
+
+/// A step that began or ended.
+#[derive(Debug, Clone)]
+pub struct RecordStep {
+    /// Of which job.
+    pub job: JobId,
+    /// Its lease.
+    pub token: Token,
+    /// The step.
+    pub name: Name,
+    /// Whether it is a tool call.
+    pub tool: bool,
+    /// Whether it ended.
+    pub finished: bool,
+    /// Arguments or value.
+    pub payload: Option<Payload>,
+}
+
+/// What a holder learns from a call of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// What became of the call.
+    pub done: Done,
+    /// Whether it should stop.
+    pub cancel_requested: bool,
+}
+
+/// A wish to stop a job.
+#[derive(Debug, Clone)]
+pub struct Cancel {
+    /// Which.
+    pub job: JobId,
+    /// Who, why, how hard.
+    pub wish: windlass_core::decide::Cancel,
+}
+
+/// A dead or cancelled job to send back.
+#[derive(Debug, Clone)]
+pub struct Redrive {
+    /// Which.
+    pub job: JobId,
+    /// From when.
+    pub run_at: RunAt,
+    /// Whether recorded steps are forgotten.
+    pub from_start: bool,
+    /// Who.
+    pub actor: Actor,
+    /// Recognises a repeat.
+    pub key: Option<Key>,
+}
+
+/// A new job that begins with another's log.
+#[derive(Debug, Clone)]
+pub struct Fork {
+    /// The other.
+    pub from: JobId,
+    /// Up to which version; all of it when absent.
+    pub from_version: Option<Version>,
+    /// The new job; a repeat is recognised by it.
+    pub id: JobId,
+    /// Another payload.
+    pub payload: Option<Payload>,
+    /// Who.
+    pub actor: Actor,
+}
+
+/// Log lines of a holder.
+#[derive(Debug, Clone)]
+pub struct WriteLogs {
+    /// Whose.
+    pub job: JobId,
+    /// Its lease.
+    pub token: Token,
+    /// The lines.
+    pub lines: Vec<String>,
+}
+
+/// Log lines to read.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadLogs {
+    /// Whose.
+    pub job: JobId,
+    /// After this line.
+    pub after: i64,
+    /// At most 1,000.
+    pub limit: usize,
+}
+
+// ---- leases
+
+/// A claim of many.
+#[derive(Debug, Clone)]
+pub struct ClaimMany {
+    /// In this order.
+    pub queues: Vec<Name>,
+    /// Only these; all when empty.
+    pub kinds: Vec<Name>,
+    /// At most 1,000.
+    pub max: usize,
+    /// Who, with which secret, for how long.
+    pub claim: Claim,
+}
+
+/// A claim of one job by its id.
+#[derive(Debug, Clone)]
+pub struct ClaimOne {
+    /// Which.
+    pub job: JobId,
+    /// Who, with which secret, for how long.
+    pub claim: Claim,
+}
+
+/// A job in a worker's hands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Claimed {
+    /// Where it stands.
+    pub job: Job,
+    /// What proves it.
+    pub lease: Lease,
+    /// What never changes.
+    pub facts: Facts,
+    /// What to work on.
+    pub payload: Option<Payload>,
+    /// Where the last attempt left off.
+    pub checkpoint: Option<Payload>,
+    /// Its metadata now.
+    pub metadata: Metadata,
+    /// How its last wait ended.
+    pub wake: Option<Wake>,
+    /// How many finished steps are on record.
+    pub steps_recorded: i64,
+}
+
+/// Leases to renew.
+#[derive(Debug, Clone)]
+pub struct Extend {
+    /// Which.
+    pub leases: Vec<(JobId, Token)>,
+    /// For how long from now.
+    pub extend_ms: LeaseMs,
+}
+
+/// A renewed lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Extended {
+    /// Until when.
+    pub expires_at: Timestamp,
+    /// Whether the holder should stop.
+    pub cancel_requested: bool,
+}
+
+/// Attempts to end. Each stands alone.
+#[derive(Debug, Clone)]
+pub struct Settle {
+    /// Which and how.
+    pub items: Vec<SettleItem>,
+}
+
+/// One attempt to end.
+#[derive(Debug, Clone)]
+pub struct SettleItem {
+    /// Which.
+    pub job: JobId,
+    /// Its lease.
+    pub token: Token,
+    /// How.
+    pub outcome: Outcome,
+}
+
+/// Jobs to give to workers.
+#[derive(Debug, Clone)]
+pub struct Assign {
+    /// The leader's term.
+    pub term: Name,
+    /// Its epoch.
+    pub epoch: i64,
+    /// Which to whom.
+    pub items: Vec<(JobId, Who)>,
+    /// How long a worker has to start, in milliseconds.
+    pub lapse_ms: i64,
+}
+
+/// An assigned job to start.
+#[derive(Debug, Clone)]
+pub struct Start {
+    /// Which.
+    pub job: JobId,
+    /// The version of the assignment.
+    pub assignment: Version,
+    /// The epoch of the assignment.
+    pub epoch: i64,
+    /// Who, with which secret, for how long.
+    pub claim: Claim,
+}
+
+/// Everything past its deadline, up to a limit.
+#[derive(Debug, Clone, Copy)]
+pub struct Sweep {
+    /// At most 10,000.
+    pub limit: usize,
+}
+
+// ---- waits
+
+/// A signal.
+#[derive(Debug, Clone)]
+pub struct Signal {
+    /// To which job.
+    pub job: JobId,
+    /// Its name.
+    pub name: Name,
+    /// What it brings.
+    pub payload: Option<Payload>,
+    /// Who sends it.
+    pub actor: Actor,
+    /// Recognises a repeat.
+    pub key: Option<Key>,
+}
+
+/// An approval to ask for.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// By which job.
+    pub job: JobId,
+    /// Its lease.
+    pub token: Token,
+    /// The approval's identity, if a new one is needed.
+    pub id: ApprovalId,
+    /// Its name within the job.
+    pub name: Name,
+    /// What is asked.
+    pub prompt: String,
+    /// Names or roles that may vote; anybody with the right to vote when empty.
+    pub approvers: Vec<String>,
+    /// Votes needed.
+    pub required: i32,
+    /// For how long, in milliseconds.
+    pub expires_ms: i64,
+    /// Hash of the link token.
+    pub link_hash: [u8; 32],
+}
+
+/// An approval that was asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// The approval.
+    pub approval: Approval,
+    /// The event that asked; [`Done::Already`] when nothing new was asked.
+    pub done: Done,
+}
+
+/// A vote.
+#[derive(Debug, Clone)]
+pub struct CastVote {
+    /// On what.
+    pub approval: ApprovalId,
+    /// Yes or no.
+    pub decision: Decision,
+    /// Whose.
+    pub voter: Voter,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// An approval with what the log says of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ApprovalView {
+    /// Where it stands.
+    pub approval: Approval,
+    /// What was asked.
+    pub prompt: String,
+    /// Who may vote.
+    pub approvers: Vec<String>,
+    /// Who asked.
+    pub asked_by: Actor,
+    /// The votes so far.
+    pub votes: Vec<Vote>,
+}
+
+/// A page of approvals to read, newest first.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ListApprovals {
+    /// Of this job.
+    pub job: Option<JobId>,
+    /// Standing here now.
+    pub status: Option<ApprovalStatus>,
+    /// Older than this one.
+    pub before: Option<ApprovalId>,
+    /// At most 1,000.
+    pub limit: usize,
+}
+
+// ---- terms
+
+/// A wish to lead.
+#[derive(Debug, Clone)]
+pub struct AcquireTerm {
+    /// What.
+    pub name: Name,
+    /// Who.
+    pub holder: Who,
+    /// For how long, in milliseconds.
+    pub ttl_ms: LeaseMs,
+}
+
+/// A reign to prolong.
+#[derive(Debug, Clone)]
+pub struct RenewTerm {
+    /// What.
+    pub name: Name,
+    /// Who.
+    pub holder: Who,
+    /// Which reign.
+    pub epoch: i64,
+    /// For how long, in milliseconds.
+    pub ttl_ms: LeaseMs,
+}
+
+/// A reign to end.
+#[derive(Debug, Clone)]
+pub struct ResignTerm {
+    /// What.
+    pub name: Name,
+    /// Who.
+    pub holder: Who,
+    /// Which reign.
+    pub epoch: i64,
+}
+
+// ---- feed
+
+/// A stretch of the feed to read.
+#[derive(Debug, Clone)]
+pub struct ReadFeed {
+    /// After here; from the beginning when absent.
+    pub after: Option<FeedCursor>,
+    /// At most 1,000.
+    pub limit: usize,
+}
+
+/// An event with where it stands in the feed and what list filters ask about.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FeedEvent {
+    /// Resumes after this event.
+    pub cursor: FeedCursor,
+    /// The event.
+    pub event: Event,
+    /// The job's queue.
+    pub queue: Name,
+    /// The job's kind.
+    pub kind: Name,
+}
+
+/// What was read of the feed.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FeedPage {
+    /// The events, in order.
+    pub events: Vec<FeedEvent>,
+    /// Where to go on.
+    pub next: FeedCursor,
+}
+
+// ---- retention
+
+/// Finished jobs to archive.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadArchive {
+    /// Ended before.
+    pub finished_before: Timestamp,
+    /// At most 1,000.
+    pub limit: usize,
+}
+
+/// A finished job, whole.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Archived {
+    /// Its row.
+    pub job: Job,
+    /// Its log.
+    pub events: Vec<Event>,
+    /// Its log lines.
+    pub logs: Vec<LogLine>,
+}
+
+/// Finished jobs to remove, each at the version that was archived.
+#[derive(Debug, Clone)]
+pub struct Purge {
+    /// Which, at which version.
+    pub jobs: Vec<(JobId, Version)>,
+}
+
+// ---- registry
+
+/// A queue's settings.
+#[derive(Debug, Clone)]
+pub struct PutQueue {
+    /// Which.
+    pub name: Name,
+    /// What its jobs fall back to.
+    pub defaults: QueueDefaults,
+    /// Who sets them.
+    pub actor: Actor,
+}
+
+/// A queue to pause or resume.
+#[derive(Debug, Clone)]
+pub struct PauseQueue {
+    /// Which.
+    pub name: Name,
+    /// Whether to pause; else resume.
+    pub pause: bool,
+    /// Who.
+    pub actor: Actor,
+}
+
+/// A queue with what stands in it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct QueueState {
+    /// Its settings.
+    pub queue: Queue,
+    /// Jobs that a worker could take now.
+    pub due: Count,
+    /// Since when the oldest of them is due.
+    pub oldest_due_at: Option<Timestamp>,
+}
+
+/// A worker that reports itself.
+#[derive(Debug, Clone)]
+pub struct PutWorker {
+    /// Its identity, fresh per process start.
+    pub id: Who,
+    /// Queues it takes from.
+    pub queues: Vec<Name>,
+    /// Kinds it knows; all when empty.
+    pub kinds: Vec<Name>,
+    /// How many jobs at once.
+    pub capacity: i32,
+    /// Labels for people.
+    pub labels: Metadata,
+    /// Whether it takes no more; also set by [`crate::Registry::drain_worker`] and never unset by a report.
+    pub draining: bool,
+    /// How long it counts as there, in milliseconds.
+    pub ttl_ms: LeaseMs,
+}
+
+/// A worker to drain.
+#[derive(Debug, Clone)]
+pub struct DrainWorker {
+    /// Which.
+    pub id: Who,
+    /// Who says so.
+    pub actor: Actor,
+}
+
+/// An action to put on record.
+#[derive(Debug, Clone)]
+pub struct WriteAudit {
+    /// Who.
+    pub actor: Actor,
+    /// What.
+    pub action: Name,
+    /// On what.
+    pub target: String,
+    /// How it stood before and after.
+    pub detail: Metadata,
+}
+
+/// A page of the audit to read, newest first.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ReadAudit {
+    /// Older than this entry; from the newest when absent.
+    pub before: Option<i64>,
+    /// At most 1,000.
+    pub limit: usize,
+}
+
+/// An access key to make.
+#[derive(Debug, Clone)]
+pub struct PutAccessKey {
+    /// Its name; taken once, also after it was revoked.
+    pub name: Who,
+    /// SHA-256 of the key.
+    pub hash: [u8; 32],
+    /// What it may do.
+    pub roles: Vec<windlass_core::Role>,
+    /// Only for these queues.
+    pub queues: Option<Vec<Name>>,
+    /// Until when.
+    pub expires_at: Option<Timestamp>,
+    /// Who makes it.
+    pub actor: Actor,
+}
+
+/// An access key to take back.
+#[derive(Debug, Clone)]
+pub struct RevokeAccessKey {
+    /// Which.
+    pub name: Who,
+    /// Who takes it back.
+    pub actor: Actor,
+}
+
+/// An answer to remember for a repeated request.
+#[derive(Debug, Clone)]
+pub struct Remember {
+    /// The key and what it stood for.
+    pub idempotency: Idempotency,
+    /// The answer.
+    pub body: Vec<u8>,
+}
+
+/// A unique key to look up.
+#[derive(Debug, Clone)]
+pub struct FindKey {
+    /// Within what.
+    pub scope: Scope,
+    /// Which.
+    pub key: Key,
+}
+
+/// What [`crate::Leases::sweep`] did to one job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Swept {
+    /// Which.
+    pub job: JobId,
+    /// What became of it.
+    pub answer: Answer,
+}
+
+impl ClaimMany {
+    /// A claim by `worker` from `queues` with a secret of its own and the default lease.
+    pub fn new(worker: Who, queues: Vec<Name>, max: usize, secret: Secret) -> Self {
+        Self { queues, kinds: Vec::new(), max, claim: Claim { worker, secret, lease_ms: LeaseMs::DEFAULT } }
+    }
+}
