@@ -99,6 +99,8 @@ impl Job {
             What::JobCompleted => {
                 self.finish(Status::Completed, event.at);
                 self.progress = 100;
+                self.error_version = None;
+                self.error_code = None;
                 self.result_version = event.payload.is_some().then_some(event.version);
             }
             What::JobRetried(d) => {
@@ -220,6 +222,7 @@ impl Job {
     }
 
     fn let_go(&mut self) {
+        self.epoch = None;
         self.assignment = None;
         self.worker_id = None;
         self.lease_hash = None;
@@ -232,9 +235,10 @@ impl Job {
     }
 
     fn finish(&mut self, status: Status, at: Timestamp) {
-        let cancel_requested_at = self.cancel_requested_at;
+        // When a cancel was requested, and under which epoch it ran, stays to be seen.
+        let (epoch, cancel_requested_at) = (self.epoch, self.cancel_requested_at);
         self.let_go();
-        self.cancel_requested_at = cancel_requested_at;
+        (self.epoch, self.cancel_requested_at) = (epoch, cancel_requested_at);
         self.status = status;
         self.finished_at = Some(at);
     }

@@ -10,7 +10,7 @@ use crate::lease::{LeaseHash, LeaseMs, Secret};
 use crate::limits::{self, Invalid};
 use crate::name::{Actor, Key, Name, Who};
 use crate::outcome::{Outcome, settle};
-use crate::payload::Payload;
+use crate::payload::{Payload, fits};
 use crate::refusal::Refusal;
 use crate::status::Status;
 use crate::time::Timestamp;
@@ -47,7 +47,7 @@ pub enum Command {
     /// Somebody signals it.
     Signal(Actor, Name, Option<Payload>),
     /// Its holder, or anybody, gives it children to wait for.
-    AddChildren(Option<LeaseHash>, Vec<JobId>),
+    AddChildren(Actor, Option<LeaseHash>, Vec<JobId>),
     /// One of its children finished.
     ChildFinished(JobId, Status),
     /// Somebody wants it stopped.
@@ -193,7 +193,7 @@ pub fn decide(job: &Job, command: Command, now: Timestamp) -> Result<Move, Refus
         Command::Ask(hash, asked) => ask(job, hash, asked, now),
         Command::Vote(actor, vote, status) => vote_on(job, actor, vote, status, now),
         Command::Signal(actor, name, payload) => signal(job, actor, name, payload, now),
-        Command::AddChildren(hash, children) => add_children(job, hash, children, now),
+        Command::AddChildren(actor, hash, children) => add_children(job, actor, hash, children, now),
         Command::ChildFinished(child, status) => Ok(child_finished(job, child, status, now)),
         Command::Cancel(wish) => cancel(job, wish, now),
         Command::Redrive(actor, run_at, from_start) => redrive(job, actor, run_at, from_start, now),
@@ -207,11 +207,10 @@ pub fn decide(job: &Job, command: Command, now: Timestamp) -> Result<Move, Refus
 
 /// Checks that `hash` is the live lease of the job. The order is law: finished, not leased, expired, mismatch.
 pub fn check_lease(job: &Job, hash: LeaseHash, now: Timestamp) -> Result<(), Refusal> {
-    check_holder(job, hash, now)?;
-    if job.is_past_deadline(now) {
+    if job.status == Status::Running && job.is_past_deadline(now) {
         return Err(Refusal::Expired);
     }
-    Ok(())
+    check_holder(job, hash, now)
 }
 
 /// As [`check_lease`], but a passed deadline does not matter: for who records just that.
@@ -257,8 +256,9 @@ fn claim(job: &Job, by: &Claim, now: Timestamp) -> Result<Move, Refusal> {
             return Ok(time_out(job, now));
         }
         if job.crashes + 1 >= limits::CRASHES_MAX {
+            let lost = job.crashes + 1;
             let message =
-                format!("{} leases in a row were lost; the job may kill its worker", job.crashes + 1);
+                format!("{lost} leases were lost with nothing recorded between; it may kill its worker");
             return Ok(fail(job, Who::word("crashed"), &message, now));
         }
     }
@@ -318,6 +318,7 @@ fn append(job: &Job, note: Append, now: Timestamp) -> Result<Move, Refusal> {
     if note.expected_version.is_some_and(|v| v != job.version) {
         return Err(Refusal::VersionMismatch(job.version));
     }
+    fits("payload", note.payload.as_ref(), limits::EVENT_PAYLOAD_MAX_BYTES)?;
     let mut step = Move::new(job, now, actor, What::Noted(note.type_name)).payload(note.payload);
     step.event.lease = note.lease;
     Ok(step.done())
@@ -325,6 +326,10 @@ fn append(job: &Job, note: Append, now: Timestamp) -> Result<Move, Refusal> {
 
 fn progress(job: &Job, hash: LeaseHash, report: Progress, now: Timestamp) -> Result<Move, Refusal> {
     check_lease(job, hash, now)?;
+    if report == Progress::default() {
+        let limit = "must come with progress, stage, metadata or checkpoint";
+        return Err(Invalid::new("progress", "empty", limit).into());
+    }
     if let Some(progress) = report.progress {
         limits::within("progress", progress, 0, 100)?;
     }
@@ -334,6 +339,7 @@ fn progress(job: &Job, hash: LeaseHash, report: Progress, now: Timestamp) -> Res
     if let Some(metadata) = &report.metadata {
         check_metadata(metadata)?;
     }
+    fits("checkpoint", report.checkpoint.as_ref(), limits::PAYLOAD_MAX_BYTES)?;
     let what = What::JobProgressed(event::Progressed {
         progress: report.progress.map(|p| p as i32),
         stage: report.stage,
@@ -354,7 +360,8 @@ fn record(job: &Job, hash: LeaseHash, step: Step, now: Timestamp) -> Result<Move
     if let Some(version) = step.recorded {
         return Err(Refusal::StepRecorded(version));
     }
-    let key = step.finished.then(|| step_key(job, &step.name)).transpose()?;
+    fits("value", step.payload.as_ref(), limits::PAYLOAD_MAX_BYTES)?;
+    let key = step.finished.then(|| step_key(job, &step.name));
     let named = event::StepNamed { name: step.name };
     let what = match (step.tool, step.finished) {
         (false, false) => What::NodeStarted(named),
@@ -366,8 +373,8 @@ fn record(job: &Job, hash: LeaseHash, step: Step, now: Timestamp) -> Result<Move
 }
 
 /// The key under which the end of a step is on record: one per name, again after a redrive from the start.
-pub fn step_key(job: &Job, name: &Name) -> Result<Key, Invalid> {
-    Key::parse("step", format!("windlass:step:{}:{name}", job.steps_from))
+pub fn step_key(job: &Job, name: &Name) -> Key {
+    Key::engine(&format!("step:{}:{name}", job.steps_from))
 }
 
 fn ask(job: &Job, hash: LeaseHash, asked: event::ApprovalAsked, now: Timestamp) -> Result<Move, Refusal> {
@@ -436,6 +443,7 @@ fn signal(
     if job.status.is_terminal() {
         return Err(Refusal::Finished(job.status));
     }
+    fits("payload", payload.as_ref(), limits::EVENT_PAYLOAD_MAX_BYTES)?;
     let woke = awaits(job, WaitFor::Signal, Some(&name), now);
     let what = What::JobSignalled(event::Signalled { name, woke });
     Ok(Move::new(job, now, actor, what).payload(payload).done())
@@ -443,6 +451,7 @@ fn signal(
 
 fn add_children(
     job: &Job,
+    actor: Actor,
     hash: Option<LeaseHash>,
     children: Vec<JobId>,
     now: Timestamp,
@@ -452,7 +461,7 @@ fn add_children(
             check_lease(job, hash, now)?;
             holder(job)
         }
-        None => Actor::api(),
+        None => actor,
     };
     let what = What::JobChildrenAdded(event::ChildrenAdded { children });
     let mut step = Move::new(job, now, actor, what);
@@ -525,6 +534,25 @@ fn expire(job: &Job, worker_gone: bool, now: Timestamp) -> Result<Move, Refusal>
         }
         (status, _) => Err(Refusal::NotClaimable(status)),
     }
+}
+
+/// Whether a parent keeps count of its children: a completed one never waits again, any other may be redriven.
+pub fn counts_children(parent: &Job) -> bool {
+    parent.status != Status::Completed
+}
+
+/// The log of one job as the beginning of another's. The new job is nobody's child and holds no unique key.
+pub fn copy_log(log: Vec<Event>, to: JobId, payload: Option<&Payload>) -> Vec<Event> {
+    let copy = |mut event: Event| {
+        event.job = to;
+        if let What::JobCreated(facts) = &mut event.what {
+            facts.parent_id = None;
+            facts.unique = None;
+            event.payload = payload.cloned().or(event.payload);
+        }
+        event
+    };
+    log.into_iter().map(copy).collect()
 }
 
 /// The row of a new job that began with another's log up to a version.

@@ -5,6 +5,7 @@ use crate::job::{Facts, Metadata, Version};
 use crate::lease::LeaseHash;
 use crate::name::{Actor, Key, Name, Who};
 use crate::payload::Payload;
+use crate::refusal::Refusal;
 use crate::status::Status;
 use crate::time::Timestamp;
 use crate::wait::{Decision, WaitFor};
@@ -321,6 +322,19 @@ impl What {
 }
 
 impl Event {
+    /// Whether this event, found by its key, is what a request with that key would have written: the same type
+    /// and, for a signal, the same name. Then the request is a repeat; else its key was used for something else.
+    pub fn repeated_by(&self, type_name: &str, signal: Option<&Name>) -> Result<Version, Refusal> {
+        let same_name = match &self.what {
+            What::JobSignalled(d) => signal == Some(&d.name),
+            _ => true,
+        };
+        if self.what.type_name() == type_name && same_name {
+            return Ok(self.version);
+        }
+        Err(Refusal::KeyReused(self.version))
+    }
+
     /// Bytes that are the same for the same event on every store: what seals hash. The payload stands for
     /// itself by its own hash, so that erasing it later breaks no seal.
     pub fn canonical_bytes(&self) -> Vec<u8> {

@@ -5,7 +5,7 @@ use crate::ids::JobId;
 use crate::lease::{LeaseHash, LeaseMs, Token};
 use crate::limits::{self, Invalid};
 use crate::name::{Name, Who};
-use crate::payload::Payload;
+use crate::payload::{Payload, fits};
 use crate::status::Status;
 use crate::time::Timestamp;
 use crate::unique::{Policy, Unique};
@@ -169,6 +169,14 @@ pub struct NewJob {
     pub payload: Option<Payload>,
     /// The lease of the parent, when the parent's handler spawns it.
     pub parent_token: Option<Token>,
+}
+
+impl NewJob {
+    /// Accepts what is within the limits at `now`.
+    pub fn check(&self, now: Timestamp) -> Result<(), Invalid> {
+        self.facts.check(now)?;
+        fits("payload", self.payload.as_ref(), limits::PAYLOAD_MAX_BYTES)
+    }
 }
 
 /// The narrow row: where a job stands. A fold of its log, except `lease_expires_at` and, while running,

@@ -88,8 +88,21 @@ pub struct Lease {
 
 /// How long a lease lasts: 1 s to 24 h.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(try_from = "i64", into = "i64")]
 pub struct LeaseMs(i64);
+
+impl TryFrom<i64> for LeaseMs {
+    type Error = Invalid;
+    fn try_from(ms: i64) -> Result<Self, Invalid> {
+        Self::new(ms)
+    }
+}
+
+impl From<LeaseMs> for i64 {
+    fn from(ms: LeaseMs) -> i64 {
+        ms.0
+    }
+}
 
 impl LeaseMs {
     /// Thirty seconds.

@@ -104,6 +104,21 @@ impl Actor {
     }
 }
 
+/// Keys of the engine's own, such as those of recorded steps.
+const ENGINE_KEYS: &str = "windlass:";
+
+impl Key {
+    /// A key of the engine's own.
+    pub(crate) fn engine(text: &str) -> Self {
+        Self(Arc::from(format!("{ENGINE_KEYS}{text}")))
+    }
+
+    /// A key that a store wrote, as it stands.
+    pub fn stored(text: &str) -> Self {
+        Self(Arc::from(text))
+    }
+}
+
 impl Who {
     /// A word of the engine's own, such as an error code.
     pub(crate) fn word(word: &'static str) -> Self {
@@ -136,6 +151,13 @@ fn check_plain(field: &str, value: &str, max: usize) -> Result<(), Invalid> {
 }
 
 fn check_key(field: &str, value: &str) -> Result<(), Invalid> {
+    if value.starts_with(ENGINE_KEYS) {
+        return Err(Invalid::new(
+            field,
+            quoted(value),
+            "must not start with windlass:, which is the engine's own",
+        ));
+    }
     if value.is_empty() {
         return Err(Invalid::new(field, quoted(value), "must not be empty; leave it out to have no key"));
     }
@@ -164,6 +186,7 @@ mod tests {
         assert_eq!(Name::parse("queue", "a.B_9:-").unwrap().as_str(), "a.B_9:-");
         assert!(Key::parse("key", "").is_err());
         assert!(Key::parse("key", "a\0b").is_err());
+        assert!(Key::parse("key", "windlass:step:0:pay").is_err(), "nobody can stand in for a step");
         assert!(Who::parse("worker_id", "a\nb").is_err());
     }
 }

@@ -3,12 +3,12 @@
 use crate::decide::{
     Move, backoff_ms, cancelled, check_holder, check_lease, error_payload, fail, holder, time_out,
 };
-use crate::event::{self, What};
+use crate::event::{self, Event, What};
 use crate::job::{Job, RunAt, Version};
 use crate::lease::LeaseHash;
 use crate::limits::{self, Invalid};
 use crate::name::Who;
-use crate::payload::Payload;
+use crate::payload::{Payload, fits};
 use crate::refusal::Refusal;
 use crate::time::Timestamp;
 use crate::wait::{Approval, ApprovalStatus, Wait, WaitFor};
@@ -41,10 +41,24 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The event types that this outcome is on record as. A repeat finds one of them under its lease.
-    pub fn settles_as(&self) -> &'static [&'static str] {
+    /// Where in a job's log this outcome stands under a lease already, so that it is a repeat. What was copied
+    /// from another job says nothing about this one.
+    pub fn settled_in<'e>(
+        &self,
+        lease: LeaseHash,
+        log: impl DoubleEndedIterator<Item = &'e Event>,
+    ) -> Option<Version> {
+        log.rev()
+            .take_while(|event| !matches!(event.what, What::JobForked(_)))
+            .find(|event| event.lease == Some(lease) && self.settles_as().contains(&event.what.type_name()))
+            .map(|event| event.version)
+    }
+
+    /// The event types that this outcome is on record as.
+    fn settles_as(&self) -> &'static [&'static str] {
         match self {
             Self::Complete(_) => &["job_completed"],
+            Self::Fail { permanent: true, .. } => &["job_failed", "job_cancelled"],
             Self::Fail { .. } => &["job_retried", "job_failed", "job_cancelled"],
             Self::Release(_) => &["job_released", "job_cancelled"],
             Self::TimeOut => &["job_timed_out", "job_cancelled"],
@@ -87,7 +101,10 @@ pub(crate) fn settle(job: &Job, hash: LeaseHash, outcome: Outcome, now: Timestam
     }
     let stop = |reason: Option<String>| cancelled(job, holder(job), reason, now);
     let step = match outcome {
-        Outcome::Complete(result) => Move::new(job, now, holder(job), What::JobCompleted).payload(result),
+        Outcome::Complete(result) => {
+            fits("result", result.as_ref(), limits::PAYLOAD_MAX_BYTES)?;
+            Move::new(job, now, holder(job), What::JobCompleted).payload(result)
+        }
         Outcome::Fail { error, permanent, run_at } => {
             let due_at = run_at.map(|r| r.check("run_at", now)).transpose()?;
             if permanent || job.retries >= job.max_retries {

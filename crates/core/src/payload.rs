@@ -17,7 +17,7 @@ impl Payload {
     /// Accepts JSON text of at most `max` bytes and 64 levels.
     pub fn json(field: &str, bytes: impl Into<Vec<u8>>, max: usize) -> Result<Self, Invalid> {
         let bytes = bytes.into();
-        fits(field, bytes.len(), max)?;
+        check_len(field, bytes.len(), max)?;
         check_depth(field, &bytes)?;
         serde_json::from_slice::<IgnoredAny>(&bytes).map_err(|e| {
             Invalid::new(field, format!("not JSON ({e})"), "must be valid JSON, or be sent as bytes")
@@ -35,7 +35,7 @@ impl Payload {
     /// Accepts any bytes, at most `max` of them.
     pub fn bytes(field: &str, bytes: impl Into<Vec<u8>>, max: usize) -> Result<Self, Invalid> {
         let bytes = bytes.into();
-        fits(field, bytes.len(), max)?;
+        check_len(field, bytes.len(), max)?;
         Ok(Self { bytes: bytes.into(), is_json: false })
     }
 
@@ -74,7 +74,12 @@ impl std::fmt::Debug for Payload {
     }
 }
 
-fn fits(field: &str, len: usize, max: usize) -> Result<(), Invalid> {
+/// Accepts a payload that is small enough for where it goes.
+pub fn fits(field: &str, payload: Option<&Payload>, max: usize) -> Result<(), Invalid> {
+    check_len(field, payload.map_or(0, |p| p.bytes.len()), max)
+}
+
+fn check_len(field: &str, len: usize, max: usize) -> Result<(), Invalid> {
     if len > max {
         return Err(Invalid::new(
             field,

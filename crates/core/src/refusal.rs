@@ -49,6 +49,9 @@ pub enum Refusal {
     /// Somebody else holds the job.
     #[error("the job is held under another lease; stop working on it")]
     Mismatch,
+    /// The event key stands for something else.
+    #[error("the key is on record at version {0} for something else; use a new key")]
+    KeyReused(Version),
     /// The log has moved on.
     #[error("the job is at version {0}; read what is new, then decide again")]
     VersionMismatch(Version),
@@ -120,6 +123,7 @@ impl Refusal {
             Self::NotLeased(_) => "not_leased",
             Self::Expired => "lease_expired",
             Self::Mismatch => "lease_mismatch",
+            Self::KeyReused(_) => "key_reused",
             Self::VersionMismatch(_) => "version_mismatch",
             Self::Invalid(_) => "invalid",
             Self::JobExists => "job_exists",

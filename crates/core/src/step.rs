@@ -64,6 +64,8 @@ pub const REMEMBERED: &[&str] = &[
     "job_child_finished",
     "job_approval_voted",
     "job_claimed",
+    "job_redriven",
+    "job_forked",
 ];
 
 /// Reads the record out of a log, ignoring what lies at or before `steps_from`.
@@ -87,9 +89,10 @@ pub fn recorded(events: &[Event], steps_from: Version) -> Recorded {
                 }
             }
             What::JobWaiting(_) => open = Some(event),
-            What::JobClaimed => {
+            // A wait that was cut off, by denial or cancel, ended only if its answer had come before.
+            What::JobClaimed | What::JobRedriven(_) | What::JobForked(_) => {
                 if let Some(waiting) = open.take() {
-                    out.waits.extend(ended(waiting, events));
+                    out.waits.extend(ended(waiting, event, events));
                 }
             }
             _ => {}
@@ -98,12 +101,17 @@ pub fn recorded(events: &[Event], steps_from: Version) -> Recorded {
     out
 }
 
-fn ended(waiting: &Event, events: &[Event]) -> Option<RecordedWait> {
+fn ended(waiting: &Event, until: &Event, events: &[Event]) -> Option<RecordedWait> {
     let What::JobWaiting(d) = &waiting.what else { return None };
+    // Only what lies between the two: a later wait has an end of its own.
     let by = events.iter().find(|e| match d.answered_by {
         Some(version) => e.version == version,
-        None => e.version > waiting.version && ends_wait(&e.what),
+        None => (waiting.version..until.version).contains(&e.version) && ends_wait(&e.what),
     });
+    let answered = until.what == What::JobClaimed || d.answered_by.is_some() || by.is_some();
+    if !answered {
+        return None;
+    }
     Some(RecordedWait { version: waiting.version, wake: wake(waiting, by)? })
 }
 

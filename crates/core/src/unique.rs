@@ -55,13 +55,23 @@ impl Policy {
         }
     }
 
-    /// The word for it in the row.
-    pub const fn as_str(self) -> &'static str {
+    /// The text that the row holds: `active`, `succeeded`, `forever`, `ttl:5000`.
+    pub fn to_text(self) -> String {
         match self {
-            Self::Active => "active",
-            Self::Succeeded => "succeeded",
-            Self::Forever => "forever",
-            Self::Ttl(_) => "ttl",
+            Self::Active => "active".into(),
+            Self::Succeeded => "succeeded".into(),
+            Self::Forever => "forever".into(),
+            Self::Ttl(ms) => format!("ttl:{ms}"),
+        }
+    }
+
+    /// The policy a text of the row stands for.
+    pub fn from_text(text: &str) -> Option<Self> {
+        match text {
+            "active" => Some(Self::Active),
+            "succeeded" => Some(Self::Succeeded),
+            "forever" => Some(Self::Forever),
+            _ => text.strip_prefix("ttl:")?.parse().ok().map(Self::Ttl),
         }
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! [`Store`] unites small traits by concern, each in the order of a job's life. Every verb takes one request and
 //! an optional moment, and answers values: an expected refusal is part of the answer, [`StoreError`] means that
-//! the store itself failed. Every verb can be repeated; after [`StoreError::Indeterminate`] it must be.
+//! the store itself failed. Every verb can be repeated; after [`StoreError::Indeterminate`] it must be. (Log lines, and
+//! the beginning of a step, may then stand twice; they decide nothing.)
 //!
 //! What is never known here: a database, a worker, HTTP.
 
@@ -157,6 +158,11 @@ impl Hinter {
     /// The receiving ends.
     pub fn hints(&self) -> Hints {
         Hints { due: self.due.subscribe(), feed: self.feed.subscribe() }
+    }
+
+    /// Whether anybody listens.
+    pub fn is_watched(&self) -> bool {
+        self.due.receiver_count() + self.feed.receiver_count() > 0
     }
 
     /// Says that events were written, and whether a job became due by them.
