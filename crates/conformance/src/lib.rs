@@ -4,12 +4,36 @@
 //! [`suite!`] expands every law into a test of one store, none skippable. After every law the invariants of
 //! [`invariants`] are checked on everything the law left behind.
 
+mod acts;
 mod bed;
+mod differential;
 pub mod invariants;
+mod words;
 
+pub mod append;
+pub mod approve;
+pub mod assign;
+pub mod claim;
 pub mod enqueue;
+pub mod faults;
+pub mod feed;
+pub mod lease;
+pub mod list;
+pub mod operate;
+pub mod registry;
+pub mod retention;
+pub mod settle;
+pub mod sweep;
+pub mod term;
+pub mod view;
+pub mod vote;
+pub mod wait;
+pub mod wait_race;
 
+pub use acts::*;
 pub use bed::*;
+pub use differential::differential;
+pub use words::*;
 
 use std::future::Future;
 
@@ -34,6 +58,24 @@ where
 macro_rules! suite {
     ($make:path) => {
         $crate::enqueue_laws!($make);
+        $crate::claim_laws!($make);
+        $crate::lease_laws!($make);
+        $crate::settle_laws!($make);
+        $crate::append_laws!($make);
+        $crate::operate_laws!($make);
+        $crate::wait_laws!($make);
+        $crate::wait_race_laws!($make);
+        $crate::approve_laws!($make);
+        $crate::vote_laws!($make);
+        $crate::assign_laws!($make);
+        $crate::term_laws!($make);
+        $crate::sweep_laws!($make);
+        $crate::list_laws!($make);
+        $crate::view_laws!($make);
+        $crate::feed_laws!($make);
+        $crate::retention_laws!($make);
+        $crate::registry_laws!($make);
+        $crate::faults_laws!($make);
     };
 }
 

@@ -1,0 +1,114 @@
+//! Random lives on two stores at once: every answer, every event and everything that is left must be the same.
+
+mod act;
+mod around;
+mod compare;
+mod draw;
+mod plan;
+mod twins;
+
+use crate::Made;
+use plan::{Plan, Turn};
+use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner, contextualize_config};
+use proptest_state_machine::ReferenceStateMachine;
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use twins::{Tally, Twins};
+use windlass_core::What;
+
+/// From so many turns on, every verb must have been carried out and refused at least once.
+const TURNS_FOR_ALL: u64 = 15_000;
+
+/// Compares two stores over random lives: `cases` of them unless `PROPTEST_CASES` says otherwise.
+///
+/// # Panics
+/// When the stores differ, with the shortest life found that shows it.
+pub fn differential<Modelling, Making>(cases: u32, model: impl Fn() -> Modelling, store: impl Fn() -> Making)
+where
+    Modelling: Future<Output = Made>,
+    Making: Future<Output = Made>,
+{
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let base = Config { cases, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
+    let mut runner = TestRunner::new(contextualize_config(base));
+    let coverage = Mutex::new(Coverage::default());
+    let lived = runner.run(&Plan::sequential_strategy(20..80), |(_, turns, seen)| {
+        runtime.block_on(async {
+            let (left, right) = (model().await, store().await);
+            let mut twins = Twins::new(left.store.clone(), right.store.clone());
+            let lived = live(&mut twins, &turns, seen.as_deref()).await;
+            coverage.lock().expect("no life panics").add(&twins);
+            drop((left.keep, right.keep));
+            lived
+        })
+    });
+    match lived {
+        Ok(()) => {}
+        Err(TestError::Abort(why)) => panic!("no lives could be made: {why}"),
+        Err(TestError::Fail(why, (_, turns, _))) => {
+            let turns: Vec<String> = turns.iter().map(|turn| format!("{turn:?}")).collect();
+            panic!("{why}\nthe shortest life found that shows it:\n{}", turns.join("\n"));
+        }
+    }
+    coverage.into_inner().expect("no life panics").check();
+}
+
+async fn live(twins: &mut Twins, turns: &[Turn], seen: Option<&AtomicUsize>) -> Result<(), TestCaseError> {
+    for (n, turn) in turns.iter().enumerate() {
+        if let Some(seen) = seen {
+            seen.fetch_add(1, Ordering::SeqCst);
+        }
+        twins.now = twins.now.plus_ms(turn.wait_ms);
+        let taken = twins.takes(&turn.act).await;
+        taken.map_err(|error| TestCaseError::fail(format!("turn {n} ({:?}): {error}", turn.act)))?;
+        twins.tells("turns", true);
+    }
+    compare::everything(twins).await
+}
+
+/// What all lives together did: calls by verb, events by type.
+#[derive(Debug, Default)]
+struct Coverage {
+    verbs: Tally,
+    written: BTreeMap<String, u64>,
+}
+
+impl Coverage {
+    fn add(&mut self, twins: &Twins) {
+        for (verb, (done, refused)) in &twins.tally {
+            let entry = self.verbs.entry(verb).or_default();
+            entry.0 += done;
+            entry.1 += refused;
+        }
+        for (type_name, n) in &twins.written {
+            *self.written.entry(type_name.clone()).or_default() += n;
+        }
+    }
+
+    /// Every verb was carried out and refused, and every type of event written, unless there were too few turns
+    /// to ask for that.
+    fn check(mut self) {
+        let turns = self.verbs.remove("turns").map_or(0, |(n, _)| n);
+        if turns < TURNS_FOR_ALL {
+            return;
+        }
+        let rare = |(verb, (done, refused)): (&&str, &(u64, u64))| {
+            (*done == 0 || *refused == 0).then(|| format!("{verb}: {done} done, {refused} refused"))
+        };
+        let rare: Vec<String> = self.verbs.iter().filter_map(rare).collect();
+        assert!(rare.is_empty(), "{turns} turns must reach every answer: {rare:?}");
+        let types: Vec<_> = What::TYPES.iter().filter(|t| !self.written.contains_key(**t)).collect();
+        assert!(types.is_empty(), "{turns} turns must write every type of event, but not {types:?}");
+        assert!(
+            self.verbs.len() >= VERBS,
+            "only {} of {VERBS} verbs were called: {self:?}",
+            self.verbs.len()
+        );
+    }
+}
+
+/// How many verbs are counted.
+const VERBS: usize = 33;

@@ -1,0 +1,150 @@
+//! What surrounds jobs, asked of both stores: leaders, workers, queues, keys, and looks at what there is.
+
+use super::act::{Turned, operator, promise, queue, worker};
+use super::plan::Act;
+use super::twins::{Twins, at_place, both};
+use crate::{name, who};
+use windlass_core::decide::Claim;
+use windlass_core::{LeaseMs, QueueDefaults, Version};
+use windlass_store::*;
+
+impl Twins {
+    pub(super) async fn terms(&mut self, act: &Act) -> Turned {
+        let (term, ttl_ms) = (name("leader"), LeaseMs::new(15_000).expect("a lease"));
+        let holders = ["a", "b"];
+        match act {
+            Act::AcquireTerm { holder } => {
+                let request = AcquireTerm { name: term, holder: who(holders[*holder]), ttl_ms };
+                let answer = both!(self, acquire_term, request);
+                self.tells("acquire_term", answer.is_ok());
+                self.epoch = answer.map_or_else(|t| t.epoch, |t| t.epoch);
+            }
+            Act::RenewTerm { holder, behind } => {
+                let (holder, epoch) = (who(holders[*holder]), self.epoch - behind);
+                let answer = both!(self, renew_term, RenewTerm { name: term, holder, epoch, ttl_ms });
+                self.tells("renew_term", answer.is_ok());
+            }
+            Act::ResignTerm { holder, behind } => {
+                let (holder, epoch) = (who(holders[*holder]), self.epoch - behind);
+                let answer = both!(self, resign_term, ResignTerm { name: term, holder, epoch });
+                self.tells("resign_term", answer.is_ok());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) async fn leads(&mut self, act: &Act) -> Turned {
+        match act {
+            Act::Assign { items, behind, lapse_ms } => {
+                let items: Vec<_> = items.iter().map(|(job, w)| (self.job(*job), worker(*w))).collect();
+                let epoch = self.epoch - behind;
+                let request = Assign { term: name("leader"), epoch, items, lapse_ms: *lapse_ms };
+                let answers = both!(self, assign, request.clone());
+                for ((job, worker), answer) in request.items.into_iter().zip(answers) {
+                    self.tells("assign", answer.is_ok());
+                    if let Ok(done) = answer {
+                        self.assignments.push((job, done.version(), worker, epoch));
+                    }
+                }
+            }
+            Act::Start { assignment, wrong_worker, again } => {
+                let unknown = (self.job(0), 2, worker(0), self.epoch);
+                let (job, assignment, mut by, epoch) =
+                    at_place(&self.assignments, *assignment).unwrap_or(&unknown).clone();
+                if *wrong_worker {
+                    by = who("somebody");
+                }
+                let secret = self.secret(*again);
+                let claim = Claim { worker: by, secret, lease_ms: LeaseMs::DEFAULT };
+                let started = both!(self, start, Start { job, assignment, epoch, claim });
+                self.tells("start", started.is_ok());
+                self.leases.extend(started.iter().map(|c| (c.job.id, c.lease.token)));
+            }
+            Act::Sweep { limit } => {
+                let swept = both!(self, sweep, Sweep { limit: *limit });
+                self.tells("sweep", !swept.is_empty());
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub(super) async fn looks(&mut self, place: usize, version: Version) -> Turned {
+        let job = self.job(place);
+        let view = both!(self, job, job);
+        self.tells("job", view.is_some());
+        let stood = both!(self, at_version, AtVersion { job, version });
+        self.tells("at_version", stood.is_some());
+        both!(self, steps, job);
+        both!(self, events, ReadEvents { job, after: version, limit: 3, newest_first: version % 2 == 0 });
+        both!(self, logs, ReadLogs { job, after: 0, limit: 10 });
+        both!(self, queues, version);
+        both!(self, term, name("leader"));
+        if let Some(unique) = view.and_then(|v| v.facts.unique) {
+            let held = both!(self, find_key, FindKey { scope: unique.scope, key: unique.key });
+            self.tells("find_key", held.is_some());
+        }
+        Ok(())
+    }
+
+    pub(super) async fn registers(&mut self, act: &Act) -> Turned {
+        let actor = operator();
+        match act {
+            Act::PauseQueue { queue: q, pause } => {
+                both!(self, pause_queue, PauseQueue { name: queue(*q), pause: *pause, actor });
+                self.tells("pause_queue", *pause);
+            }
+            Act::PutQueue { queue: q, retries } => {
+                let defaults = QueueDefaults { max_retries: Some(*retries), ..QueueDefaults::default() };
+                let answer = both!(self, put_queue, PutQueue { name: queue(*q), defaults, actor });
+                self.tells("put_queue", answer.is_ok());
+            }
+            Act::PutWorker { worker: w, draining } => {
+                let request = PutWorker {
+                    id: worker(*w),
+                    queues: vec![queue(0), queue(1)],
+                    kinds: vec![],
+                    capacity: 2,
+                    labels: serde_json::Map::new(),
+                    draining: *draining,
+                    ttl_ms: LeaseMs::DEFAULT,
+                };
+                both!(self, put_worker, request);
+            }
+            Act::DrainWorker { worker: w } => {
+                let drained = both!(self, drain_worker, DrainWorker { id: worker(*w), actor });
+                self.tells("drain_worker", drained.is_some());
+            }
+            Act::RemoveWorker { worker: w } => both!(self, remove_worker, worker(*w)),
+            Act::PutKey { name, hash } => {
+                let request = PutAccessKey {
+                    name: who(["ann", "bob"][*name]),
+                    hash: [*hash as u8 + 10 * *name as u8; 32],
+                    roles: vec![windlass_core::Role::Worker],
+                    queues: None,
+                    expires_at: None,
+                    actor,
+                };
+                let made = both!(self, put_access_key, request);
+                self.tells("put_access_key", made);
+            }
+            Act::RevokeKey { name } => {
+                let name = who(["ann", "bob"][*name]);
+                let revoked = both!(self, revoke_access_key, RevokeAccessKey { name, actor });
+                self.tells("revoke_access_key", revoked.is_some());
+            }
+            Act::Remember { key, hash } => {
+                let request = Remember { idempotency: promise(*key, *hash), body: vec![*hash as u8] };
+                let answer = both!(self, remember, request);
+                self.tells("remember", answer.is_ok());
+            }
+            Act::Recall { key, hash } => {
+                let answer = both!(self, recall, promise(*key, *hash));
+                self.tells("recall", matches!(answer, Ok(Some(_))));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,260 @@
+//! The feed: every event of every job, once, in one order, from any cursor on.
+
+use crate::{Bed, at, completes, is_invalid, note, stop, together};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use windlass_core::{Actor, Event, FeedCursor, JobId, Refusal, Version};
+use windlass_store::{Enqueue, FeedEvent, FeedPage, ReadFeed};
+
+/// This module's laws, as tests.
+#[macro_export]
+macro_rules! feed_laws {
+    ($make:path) => {
+        $crate::law_tests!(
+            $make,
+            feed: the_feed_tells_everything_once_and_in_each_jobs_order,
+            a_reader_resumes_from_any_cursor,
+            a_cursor_of_another_store_is_refused,
+            the_head_is_where_the_feed_ends_now,
+            what_was_refused_is_never_told,
+            hints_come_for_events_and_for_due_jobs,
+            a_slow_reader_misses_nothing,
+            readers_that_tail_racing_writers_miss_and_repeat_nothing,
+        );
+    };
+}
+
+async fn reads(bed: &Bed, after: Option<FeedCursor>, limit: usize) -> Result<FeedPage, Refusal> {
+    bed.store.feed(ReadFeed { after, limit }, None).await.expect("the store answers")
+}
+
+async fn reads_all(bed: &Bed, after: Option<FeedCursor>, limit: usize) -> Vec<FeedEvent> {
+    let (mut all, mut after) = (Vec::new(), after);
+    loop {
+        let page = reads(bed, after, limit).await.expect("a page");
+        assert!(page.events.len() <= limit, "a page keeps to its limit");
+        if page.events.is_empty() {
+            return all;
+        }
+        after = Some(page.next);
+        all.extend(page.events);
+        assert!(all.len() < 50_000, "the feed does not end");
+    }
+}
+
+fn plain(fed: &[FeedEvent]) -> Vec<&Event> {
+    fed.iter().map(|f| &f.event).collect()
+}
+
+/// Checks that the events are every job's log, each once and in order.
+async fn is_everything(bed: &Bed, fed: &[FeedEvent]) {
+    let mut by_job: BTreeMap<JobId, Vec<&Event>> = BTreeMap::new();
+    for told in fed {
+        by_job.entry(told.event.job).or_default().push(&told.event);
+    }
+    for job in crate::invariants::every_job(bed).await {
+        let log = bed.log(job.id).await;
+        let told = by_job.remove(&job.id).unwrap_or_default();
+        assert_eq!(told, log.iter().collect::<Vec<_>>(), "the feed of {}", job.id);
+    }
+    assert!(by_job.is_empty(), "no job is told that is not there");
+}
+
+/// Some life: jobs that are enqueued, claimed, noted, completed and cancelled.
+async fn live(bed: &Bed) {
+    for n in 0..6 {
+        let held = bed.holds("w", bed.job_in(["red", "blue"][n % 2], "life"), at(n as i64)).await;
+        bed.appends(note(held.job.id, "noted"), at(n as i64)).await.expect("a note is taken");
+        if n % 3 == 0 {
+            bed.cancels(held.job.id, stop(), at(n as i64)).await.expect("a live job can be cancelled");
+        } else {
+            bed.settles(&held, completes(), at(n as i64)).await.expect("the holder may complete");
+        }
+    }
+}
+
+/// J9
+pub async fn the_feed_tells_everything_once_and_in_each_jobs_order(bed: Bed) {
+    assert_eq!(reads(&bed, None, 10).await.expect("a page").events, [], "nothing happened yet");
+    live(&bed).await;
+    let whole = reads_all(&bed, None, 1_000).await;
+    assert_eq!(whole.len(), 24);
+    is_everything(&bed, &whole).await;
+    for limit in [1, 5] {
+        assert_eq!(plain(&reads_all(&bed, None, limit).await), plain(&whole), "by {limit}");
+    }
+    for told in &whole {
+        let row = bed.row(told.event.job).await;
+        assert_eq!((&told.queue, &told.kind), (&row.queue, &row.kind));
+    }
+}
+
+/// J9
+pub async fn a_reader_resumes_from_any_cursor(bed: Bed) {
+    live(&bed).await;
+    let whole = reads_all(&bed, None, 1_000).await;
+    for (n, told) in whole.iter().enumerate() {
+        let text = told.cursor.to_text();
+        let cursor = FeedCursor::parse(&text).expect("a cursor reads back");
+        assert_eq!(cursor, told.cursor);
+        assert_eq!(plain(&reads_all(&bed, Some(cursor), 7).await), plain(&whole[n + 1..]), "after {n}");
+    }
+    let mut after = None;
+    for n in 0..4 {
+        let page = reads(&bed, after, 3).await.expect("a page");
+        assert_eq!(plain(&page.events), plain(&whole[n * 3..n * 3 + 3]));
+        after = Some(page.next);
+    }
+}
+
+/// J9
+pub async fn a_cursor_of_another_store_is_refused(bed: Bed) {
+    live(&bed).await;
+    let head = bed.store.feed_head((), at(9)).await.expect("the store answers");
+    let foreign = FeedCursor { store: head.store.wrapping_add(1), ..head.clone() };
+    is_invalid(&reads(&bed, Some(foreign), 10).await, "cursor");
+    for position in ["", "-1", "x", "' OR 1=1 --"] {
+        let garbage = FeedCursor { position: position.into(), ..head.clone() };
+        is_invalid(&reads(&bed, Some(garbage), 10).await, "cursor");
+    }
+}
+
+/// J9
+pub async fn the_head_is_where_the_feed_ends_now(bed: Bed) {
+    let empty = bed.store.feed_head((), at(0)).await.expect("the store answers");
+    live(&bed).await;
+    let head = bed.store.feed_head((), at(9)).await.expect("the store answers");
+    let page = reads(&bed, Some(head.clone()), 10).await.expect("a page");
+    assert_eq!(page.events, []);
+    let id = bed.a_job(at(10)).await;
+    for after in [head, page.next] {
+        let told = reads_all(&bed, Some(after), 10).await;
+        assert_eq!(plain(&told).iter().map(|e| (e.job, e.version)).collect::<Vec<_>>(), [(id, 1)]);
+    }
+    assert_eq!(reads_all(&bed, Some(empty), 10).await.len(), 25, "an empty feed has a head as well");
+}
+
+/// J9, J5
+pub async fn what_was_refused_is_never_told(bed: Bed) {
+    let id = bed.a_job(at(0)).await;
+    let mut bad = bed.job("work");
+    bad.facts.priority = 6;
+    let (index, _) = bed.enqueue_refused(vec![bed.job("work"), bed.job("work"), bad], at(1)).await;
+    assert_eq!(index, 2);
+    let mut wrong = note(id, "noted");
+    wrong.expected_version = Some(7);
+    assert_eq!(bed.appends(wrong, at(1)).await, Err(Refusal::VersionMismatch(1)));
+    let told = reads_all(&bed, None, 10).await;
+    assert_eq!(told.len(), 1);
+    bed.appends(note(id, "noted"), at(2)).await.expect("a note is taken");
+    let rest = reads_all(&bed, Some(told[0].cursor.clone()), 10).await;
+    assert_eq!(plain(&rest).iter().map(|e| e.version).collect::<Vec<_>>(), [2]);
+}
+
+/// J9: whoever waits need not poll while nothing happens.
+pub async fn hints_come_for_events_and_for_due_jobs(bed: Bed) {
+    let mut hints = bed.store.hints();
+    hints.feed.mark_unchanged();
+    hints.due.mark_unchanged();
+    let long = Duration::from_secs(10);
+    let id = bed.a_job(at(0)).await;
+    tokio::time::timeout(long, hints.feed.changed()).await.expect("a hint comes").expect("the store lives");
+    tokio::time::timeout(long, hints.due.changed()).await.expect("a hint comes").expect("the store lives");
+    let mut second = bed.store.hints();
+    second.feed.mark_unchanged();
+    bed.appends(note(id, "noted"), at(1)).await.expect("a note is taken");
+    for feed in [&mut hints.feed, &mut second.feed] {
+        tokio::time::timeout(long, feed.changed()).await.expect("a hint comes").expect("the store lives");
+    }
+}
+
+/// J9: a reader that pauses gets everything, in pages as small as it likes.
+pub async fn a_slow_reader_misses_nothing(bed: Bed) {
+    let first = bed.a_job(at(0)).await;
+    let mut seen = reads_all(&bed, None, 1).await;
+    let mut after = seen[0].cursor.clone();
+    for round in 0..5 {
+        bed.enqueue_all((0..500).map(|_| bed.job("work")).collect(), at(round)).await;
+        bed.appends(note(first, "noted"), at(round)).await.expect("a note is taken");
+        let page = reads(&bed, Some(after), 3).await.expect("a page");
+        after = page.next;
+        seen.extend(page.events);
+    }
+    seen.extend(reads_all(&bed, Some(after), 97).await);
+    assert_eq!(seen.len(), 2_506);
+    is_everything(&bed, &seen).await;
+}
+
+const WRITERS: usize = 6;
+const ROUNDS: usize = 30;
+
+/// What one writer does; half of its requests are refused and roll back.
+async fn writes(bed: Bed, n: usize) -> usize {
+    let mut written = 0;
+    let shared = bed.id();
+    for round in 0..ROUNDS {
+        let mut twin = bed.job("work");
+        twin.id = shared;
+        twin.facts.priority = (round % 3) as i32;
+        let batch = Enqueue { jobs: vec![bed.job("work"), twin], actor: Actor::api(), idempotency: None };
+        let refused = bed.store.enqueue(batch, at(0)).await.expect("the store answers").is_err();
+        written += if refused { 0 } else { 1 + usize::from(round == 0) };
+        let held = bed.holds(&format!("w{n}"), bed.job_in("work", &format!("own{n}")), at(0)).await;
+        let mut wrong = note(held.job.id, "noted");
+        wrong.expected_version = Some(99);
+        assert_eq!(bed.appends(wrong, at(0)).await, Err(Refusal::VersionMismatch(2)));
+        bed.appends(note(held.job.id, "noted"), at(0)).await.expect("a note is taken");
+        bed.settles(&held, completes(), at(0)).await.expect("the holder may complete");
+        written += 4;
+    }
+    written
+}
+
+/// Reads until as many events came as all writers write together, and a little longer.
+async fn tails(bed: Bed, limit: usize) -> Vec<(JobId, Version)> {
+    let (mut seen, mut after, mut idle) = (Vec::new(), None, 0);
+    while idle < 2_000 && seen.len() <= WRITERS * (ROUNDS * 5 + 10) {
+        let page = reads(&bed, after, limit).await.expect("a page");
+        idle = if page.events.is_empty() { idle + 1 } else { 0 };
+        seen.extend(page.events.iter().map(|f| (f.event.job, f.event.version)));
+        after = Some(page.next);
+        if idle > 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        if idle > 200 && seen.len() >= WRITERS * ROUNDS * 4 {
+            break;
+        }
+    }
+    seen
+}
+
+/// J9: also while half of the writers' requests are refused and leave nothing.
+pub async fn readers_that_tail_racing_writers_miss_and_repeat_nothing(bed: Bed) {
+    type Seen = crate::Racer<(usize, Vec<(JobId, Version)>)>;
+    let mut tasks: Vec<Seen> = Vec::new();
+    for n in 0..WRITERS {
+        let bed = bed.clone();
+        tasks.push(Box::pin(async move { (writes(bed, n).await, Vec::new()) }));
+    }
+    for limit in [1, 10, 1_000] {
+        let bed = bed.clone();
+        tasks.push(Box::pin(async move { (0, tails(bed, limit).await) }));
+    }
+    let answers = together(tasks).await;
+    let written: usize = answers.iter().map(|(n, _)| n).sum();
+    let whole: Vec<_> =
+        reads_all(&bed, None, 1_000).await.iter().map(|f| (f.event.job, f.event.version)).collect();
+    assert_eq!(whole.len(), written, "what was written is told");
+    for (_, seen) in &answers[WRITERS..] {
+        let mut sorted = seen.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        assert_eq!(sorted.len(), seen.len(), "nothing is repeated");
+        assert_eq!(seen.len(), written, "nothing is missed");
+        let mut last: BTreeMap<JobId, Version> = BTreeMap::new();
+        for (job, version) in seen {
+            let before = last.insert(*job, *version).unwrap_or(0);
+            assert_eq!(*version, before + 1, "each job's events come in order");
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! Ending attempts: each stands alone, and a repeat finds itself in the job's log.
+
+use crate::state::{Entry, State, in_batch};
+use windlass_core::decide::{Command, decide};
+use windlass_core::outcome::Found;
+use windlass_core::step::kept_signal;
+use windlass_core::wait::{ApprovalStatus, Wait, WaitFor};
+use windlass_core::{Answer, Done, Outcome, Timestamp, What};
+use windlass_store::{Settle, SettleItem};
+
+impl State {
+    /// Ends attempts, each for itself, in order.
+    pub fn settle(&mut self, request: Settle, now: Timestamp) -> Vec<Answer> {
+        let settle = |(index, item): (usize, SettleItem)| {
+            in_batch(index)?;
+            self.settle_one(item, now)
+        };
+        request.items.into_iter().enumerate().map(settle).collect()
+    }
+
+    fn settle_one(&mut self, item: SettleItem, now: Timestamp) -> Answer {
+        let entry = self.entry(item.job)?;
+        let hash = item.token.hash();
+        let asked = item.outcome.clone();
+        let (outcome, awaited) = match item.outcome {
+            Outcome::Wait(wait, _) => {
+                let found = self.found(entry, &wait);
+                let awaited = found.approval.clone();
+                (Outcome::Wait(wait, found), awaited)
+            }
+            outcome => (outcome, None),
+        };
+        let step = match decide(&entry.job, Command::Settle(hash, outcome), now) {
+            Ok(step) => step,
+            Err(refusal) => {
+                let settled = asked.settled_in(hash, entry.events.iter());
+                return settled.map(Done::Already).ok_or(refusal);
+            }
+        };
+        if let Some(approval) = awaited
+            && matches!(step.event.what, What::JobFailed(_))
+            && approval.status_at(now) == ApprovalStatus::Expired
+        {
+            self.expire_approval(approval.id, now);
+        }
+        Ok(self.write(step))
+    }
+
+    /// What already answers a wait.
+    fn found(&self, entry: &Entry, wait: &Wait) -> Found {
+        let Some(name) = &wait.name else { return Found::default() };
+        match wait.waits_for {
+            WaitFor::Signal if entry.job.signals > 0 => {
+                Found { signal: kept_signal(&entry.events, name, entry.job.steps_from), approval: None }
+            }
+            WaitFor::Approval => {
+                let newest = self.newest_approval(entry, name);
+                let known = newest.filter(|approval| approval.asked_version > entry.job.steps_from);
+                Found { signal: None, approval: known.cloned() }
+            }
+            _ => Found::default(),
+        }
+    }
+}

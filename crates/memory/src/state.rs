@@ -1,0 +1,236 @@
+//! What is stored: each job with its log, and what surrounds jobs. [`State::write`] is how a job changes.
+
+use crate::index::Index;
+use crate::registry::Remembered;
+use std::collections::{BTreeMap, HashMap};
+use windlass_core::decide::{Command, Move, counts_children, decide};
+use windlass_core::limits::{self, Invalid};
+use windlass_core::unique::{Hold, Scope};
+use windlass_core::wait::ApprovalStatus;
+use windlass_core::{
+    AccessKey, Approval, ApprovalId, AuditEntry, Done, Event, Facts, Job, JobId, Key, LogLine, Metadata,
+    Name, Payload, Queue, Refusal, Status, Term, Timestamp, Version, What, Who, Worker,
+};
+
+/// A job with everything that goes when it goes.
+pub(crate) struct Entry {
+    /// Where it stands.
+    pub job: Job,
+    /// Its log, contiguous from version 1.
+    pub events: Vec<Event>,
+    /// Where its events stand in the feed, so that a purge finds them there.
+    pub seqs: Vec<i64>,
+    /// Which events carry a key: one event per key.
+    pub keys: HashMap<Key, Version>,
+    /// Its log lines.
+    pub lines: Vec<LogLine>,
+    /// Its approvals, in the order of their first asking.
+    pub approvals: Vec<ApprovalId>,
+}
+
+impl Entry {
+    /// What never changes about the job: in event 1.
+    pub fn facts(&self) -> Option<&Facts> {
+        match &self.event(1)?.what {
+            What::JobCreated(facts) => Some(facts),
+            _ => None,
+        }
+    }
+
+    /// An event by its version.
+    pub fn event(&self, version: Version) -> Option<&Event> {
+        self.events.get(usize::try_from(version - 1).ok()?)
+    }
+
+    /// The payload that a pointer of the row points at.
+    pub fn payload(&self, version: Option<Version>) -> Option<Payload> {
+        self.event(version?)?.payload.clone()
+    }
+
+    /// The whole metadata, as it is now.
+    pub fn metadata(&self) -> Metadata {
+        let changed = self.job.meta_version.and_then(|version| self.event(version));
+        match changed.map(|event| &event.what) {
+            Some(What::JobCreated(facts)) => facts.metadata.clone(),
+            Some(What::JobProgressed(report)) => report.metadata.clone().unwrap_or_default(),
+            _ => Metadata::new(),
+        }
+    }
+
+    /// The event that carries a caller's key.
+    pub fn keyed(&self, key: Option<&Key>) -> Option<&Event> {
+        self.event(self.keys.get(key?).copied()?)
+    }
+}
+
+/// What a unique key is found by.
+pub(crate) type UniqueKey = (Scope, Key);
+
+/// Everything the store knows.
+pub(crate) struct State {
+    /// Which store this is, in cursors of its feed.
+    pub store: u64,
+    /// The moment of the last event: no verb happens before it.
+    pub last_written_at: Timestamp,
+    /// Jobs. Boxed: an entry is some 800 bytes, and a growing map moves and over-allocates what it holds.
+    pub entries: HashMap<JobId, Box<Entry>>,
+    /// Jobs, in every order they are asked for.
+    pub index: Index,
+    /// Unique keys. They outlive jobs.
+    pub holds: BTreeMap<UniqueKey, Hold>,
+    /// Approvals, oldest first.
+    pub approvals: BTreeMap<ApprovalId, Approval>,
+    /// Every event of every job, in the order of writing.
+    pub feed: BTreeMap<i64, (JobId, Version)>,
+    /// Events ever written.
+    pub last_seq: i64,
+    /// Terms.
+    pub terms: BTreeMap<Name, Term>,
+    /// Queues with a setting.
+    pub queues: BTreeMap<Name, Queue>,
+    /// Workers that reported themselves.
+    pub workers: BTreeMap<Who, Worker>,
+    /// What operators did, oldest first.
+    pub audit: Vec<AuditEntry>,
+    /// Access keys.
+    pub access_keys: BTreeMap<Who, AccessKey>,
+    /// Answers to repeated requests.
+    pub answers: BTreeMap<Key, Remembered>,
+    /// Whether there is something new since the last look, and whether that includes a due job.
+    news: Option<bool>,
+}
+
+impl State {
+    /// Nothing yet.
+    pub fn new(store: u64) -> Self {
+        Self {
+            store,
+            last_written_at: Timestamp::from_micros(i64::MIN),
+            entries: HashMap::new(),
+            index: Index::default(),
+            holds: BTreeMap::new(),
+            approvals: BTreeMap::new(),
+            feed: BTreeMap::new(),
+            last_seq: 0,
+            terms: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            workers: BTreeMap::new(),
+            audit: Vec::new(),
+            access_keys: BTreeMap::new(),
+            answers: BTreeMap::new(),
+            news: None,
+        }
+    }
+
+    /// A job that must exist.
+    pub fn entry(&self, id: JobId) -> Result<&Entry, Refusal> {
+        self.entries.get(&id).map(|entry| &**entry).ok_or(Refusal::NotFound)
+    }
+
+    /// Adds a job that begins with these events and stands where they lead.
+    pub fn create(&mut self, job: Job, events: Vec<Event>, now: Timestamp) {
+        let id = job.id;
+        self.announce(&job, now);
+        self.index.replace(None, Some(&job));
+        let entry = Entry {
+            job,
+            events: Vec::with_capacity(events.len()),
+            seqs: Vec::with_capacity(events.len()),
+            keys: HashMap::new(),
+            lines: Vec::new(),
+            approvals: Vec::new(),
+        };
+        self.entries.insert(id, Box::new(entry));
+        for event in events {
+            self.log(event);
+        }
+    }
+
+    /// Changes a job: row and event together, and what follows when it ended by that.
+    pub fn write(&mut self, step: Move) -> Done {
+        let Move { job, event } = step;
+        let (id, at, status) = (job.id, event.at, job.status);
+        let done = Done::Moved(event.version, status);
+        self.announce(&job, at);
+        let before = self.replace(job);
+        self.log(event);
+        if status.is_terminal() && before.is_some_and(|status| !status.is_terminal()) {
+            self.end(id, at);
+        }
+        done
+    }
+
+    /// Puts a new row in the place of the old one and tells where that one stood. By itself it is only a
+    /// renewal, the one change without an event.
+    pub fn replace(&mut self, job: Job) -> Option<Status> {
+        let entry = self.entries.get_mut(&job.id)?;
+        self.index.replace(Some(&entry.job), Some(&job));
+        let before = std::mem::replace(&mut entry.job, job);
+        Some(before.status)
+    }
+
+    /// Notes that there is something new, for those who wait.
+    pub fn tell(&mut self, due: bool) {
+        self.news = Some(due || self.news.unwrap_or_default());
+    }
+
+    /// What is new since the last look.
+    pub fn take_news(&mut self) -> Option<bool> {
+        self.news.take()
+    }
+
+    fn announce(&mut self, job: &Job, now: Timestamp) {
+        self.tell(job.is_due(now) && job.status != Status::Running && !job.status.is_terminal());
+    }
+
+    fn log(&mut self, event: Event) {
+        let Some(entry) = self.entries.get_mut(&event.job) else { return };
+        self.last_written_at = self.last_written_at.max(event.at);
+        self.last_seq += 1;
+        self.feed.insert(self.last_seq, (event.job, event.version));
+        entry.seqs.push(self.last_seq);
+        if let Some(key) = &event.key {
+            entry.keys.insert(key.clone(), event.version);
+        }
+        entry.events.push(event);
+    }
+
+    /// What else happens when a job ends: its key is free, its open approvals are void, its parent is told.
+    fn end(&mut self, id: JobId, now: Timestamp) {
+        let Some(entry) = self.entries.get(&id) else { return };
+        if entry.job.frees_key()
+            && let Some(unique) = entry.facts().and_then(|facts| facts.unique.as_ref())
+        {
+            let key = (unique.scope.clone(), unique.key.clone());
+            // Another job may have the key by now, if this one's hold ran out.
+            if self.holds.get(&key).is_some_and(|hold| hold.job == id) {
+                self.holds.remove(&key);
+            }
+        }
+        for approval in &entry.approvals {
+            if let Some(approval) = self.approvals.get_mut(approval)
+                && approval.status == ApprovalStatus::Pending
+            {
+                approval.status = ApprovalStatus::Void;
+                approval.decided_at = Some(now);
+            }
+        }
+        let (parent, status) = (entry.job.parent_id, entry.job.status);
+        let Some(parent) = parent.and_then(|parent| self.entries.get(&parent)) else { return };
+        // A completed parent never waits again; any other may be redriven and must not wait for this child then.
+        let counts = counts_children(&parent.job) && parent.job.children > 0;
+        if counts && let Ok(step) = decide(&parent.job, Command::ChildFinished(id, status), now) {
+            self.write(step);
+        }
+    }
+}
+
+/// Refuses the items of a batch beyond the largest one.
+pub(crate) fn in_batch(index: usize) -> Result<(), Invalid> {
+    limits::count("items", index + 1, limits::BATCH_MAX)
+}
+
+/// A page size that is neither nothing nor too much.
+pub(crate) fn page(limit: usize) -> usize {
+    limit.clamp(1, limits::PAGE_MAX)
+}

@@ -1,0 +1,42 @@
+//! Acting on what is past its deadline: timeouts, forced cancels, expired waits, orphans.
+
+use crate::state::State;
+use windlass_core::decide::{Command, decide};
+use windlass_core::limits::BATCH_MAX;
+use windlass_core::{Answer, JobId, Timestamp, WaitFor, What};
+use windlass_store::{Sweep, Swept};
+
+impl State {
+    /// Acts on jobs past their deadline, soonest first. A job that nothing can be done about takes no place.
+    pub fn sweep(&mut self, request: Sweep, now: Timestamp) -> Vec<Swept> {
+        self.answers.retain(|_, answer| answer.expires_at > now);
+        let mut swept = Vec::new();
+        let mut place = None;
+        while swept.len() < request.limit.min(BATCH_MAX) {
+            let Some(next) = self.index.next_deadline(place, now) else { break };
+            place = Some(next);
+            let answer = self.expire(next.1, now);
+            if answer.is_ok() {
+                swept.push(Swept { job: next.1, answer });
+            }
+        }
+        swept
+    }
+
+    fn expire(&mut self, id: JobId, now: Timestamp) -> Answer {
+        let entry = self.entry(id)?;
+        let job = &entry.job;
+        let worker = job.worker_id.as_ref().and_then(|worker| self.workers.get(worker));
+        let worker_gone = worker.is_none_or(|worker| worker.expires_at <= now);
+        let step = decide(job, Command::Expire { worker_gone }, now)?;
+        let awaited = job.wait_name.as_ref().filter(|_| job.waiting_for == Some(WaitFor::Approval));
+        let approval = awaited.and_then(|name| self.newest_approval(entry, name)).map(|approval| approval.id);
+        if let Some(approval) = approval
+            && matches!(step.event.what, What::JobFailed(_))
+        {
+            // Before the job ends by it, which voids every other open approval.
+            self.expire_approval(approval, now);
+        }
+        Ok(self.write(step))
+    }
+}

@@ -1,0 +1,99 @@
+//! Every verb of the traits, and how it reaches the state: under the lock, at one moment.
+
+use crate::MemoryStore;
+use async_trait::async_trait;
+use windlass_core::step::Recorded;
+use windlass_core::unique::Hold;
+use windlass_core::{
+    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, LogLine, Name, Refusal, Term,
+    Who, Worker,
+};
+use windlass_store::*;
+
+macro_rules! verbs {
+    ($($group:ident { $($verb:ident($request:ty) -> $answer:ty;)* $(; $($rest:item)*)? })*) => {
+        $(
+            #[async_trait]
+            impl $group for MemoryStore {
+                $(
+                    async fn $verb(&self, request: $request, now: Now) -> StoreResult<$answer> {
+                        self.with(now, |state, now| state.$verb(request, now))
+                    }
+                )*
+                $($($rest)*)?
+            }
+        )*
+    };
+}
+
+verbs! {
+    Jobs {
+        enqueue(Enqueue) -> Result<Vec<Enqueued>, BatchRefusal>;
+        job(JobId) -> Option<JobView>;
+        jobs(List) -> Result<Page<Listed>, Refusal>;
+        counts(i64) -> Counts;
+        events(ReadEvents) -> Vec<Event>;
+        at_version(AtVersion) -> Option<Job>;
+        append(Append) -> Result<Told, Refusal>;
+        progress(Progress) -> Result<Told, Refusal>;
+        record_step(RecordStep) -> Result<Told, Refusal>;
+        steps(JobId) -> Option<Recorded>;
+        cancel(Cancel) -> Answer;
+        redrive(Redrive) -> Answer;
+        fork(Fork) -> Answer;
+        write_logs(WriteLogs) -> Result<(), Refusal>;
+        logs(ReadLogs) -> Vec<LogLine>;
+        find_key(FindKey) -> Option<Hold>;
+    }
+    Leases {
+        claim(ClaimMany) -> Vec<Claimed>;
+        claim_one(ClaimOne) -> Result<Claimed, Refusal>;
+        assign(Assign) -> Vec<Answer>;
+        start(Start) -> Result<Claimed, Refusal>;
+        extend(Extend) -> Vec<Result<Extended, Refusal>>;
+        settle(Settle) -> Vec<Answer>;
+        sweep(Sweep) -> Vec<Swept>;
+    }
+    Waits {
+        signal(Signal) -> Answer;
+        ask(Ask) -> Result<Asked, Refusal>;
+        vote(CastVote) -> Answer;
+        approval(ApprovalId) -> Option<ApprovalView>;
+        approvals(ListApprovals) -> Vec<ApprovalView>;
+    }
+    Terms {
+        acquire_term(AcquireTerm) -> Result<Term, Term>;
+        renew_term(RenewTerm) -> Result<Term, Refusal>;
+        resign_term(ResignTerm) -> Result<(), Refusal>;
+        term(Name) -> Option<Term>;
+    }
+    Feed {
+        feed_head(()) -> FeedCursor;
+        feed(ReadFeed) -> Result<FeedPage, Refusal>;
+        ;
+        fn hints(&self) -> Hints {
+            MemoryStore::hints(self)
+        }
+    }
+    Retention {
+        archive(ReadArchive) -> Vec<Archived>;
+        purge(Purge) -> Vec<Result<(), Refusal>>;
+    }
+    Registry {
+        put_queue(PutQueue) -> Result<(), Refusal>;
+        pause_queue(PauseQueue) -> ();
+        queues(i64) -> Vec<QueueState>;
+        put_worker(PutWorker) -> Worker;
+        drain_worker(DrainWorker) -> Option<Worker>;
+        remove_worker(Who) -> ();
+        workers(()) -> Vec<Worker>;
+        write_audit(WriteAudit) -> ();
+        audit(ReadAudit) -> Vec<AuditEntry>;
+        put_access_key(PutAccessKey) -> bool;
+        access_key([u8; 32]) -> Option<AccessKey>;
+        access_keys(()) -> Vec<AccessKey>;
+        revoke_access_key(RevokeAccessKey) -> Option<AccessKey>;
+        remember(Remember) -> Result<Vec<u8>, Refusal>;
+        recall(Idempotency) -> Result<Option<Vec<u8>>, Refusal>;
+    }
+}

@@ -1,0 +1,15 @@
+//! The memory store compared with itself: the random lives that other stores are compared by reach every verb.
+
+use std::sync::Arc;
+use windlass_conformance::Made;
+use windlass_memory::MemoryStore;
+
+async fn make() -> Made {
+    Made { store: Arc::new(MemoryStore::new()), keep: Box::new(()) }
+}
+
+/// R1
+#[test]
+fn two_memory_stores_never_differ() {
+    windlass_conformance::differential(400, make, make);
+}
