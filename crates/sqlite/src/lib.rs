@@ -1,1 +1,135 @@
-//! x
+//! The SQLite store: one file on disk, nothing to install.
+//!
+//! Writes go through one thread that commits whatever is waiting in one transaction (`writer`); reads have their
+//! own connections (`reader`). A verb loads the row, lets [`windlass_core`] decide, and writes row and event
+//! together (`db`). Other processes on the same file take turns with ours; they are noticed by polling.
+//!
+//! What is never known here: workers, HTTP, schedules.
+
+mod append;
+mod approve;
+mod assign;
+mod claim;
+mod connect;
+mod db;
+mod enqueue;
+mod error;
+mod feed;
+mod lease;
+mod list;
+mod migrate;
+mod operate;
+mod poll;
+mod reader;
+mod registry;
+mod retention;
+mod row;
+mod settle;
+mod sweep;
+mod term;
+mod verbs;
+mod wait;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use windlass_store::{Hinter, StoreResult};
+
+pub use error::OpenError;
+pub use migrate::print as migrations_as_sql;
+
+/// A store in one SQLite file.
+#[derive(Debug)]
+pub struct SqliteStore {
+    writer: writer::Writer,
+    readers: Arc<reader::Readers>,
+    positions: Arc<claim::Positions>,
+    hinter: Arc<Hinter>,
+    _poll: poll::Poll,
+}
+
+/// How to open a store.
+#[derive(Debug, Clone)]
+pub struct Options {
+    path: PathBuf,
+    create: bool,
+    max_pages: Option<u32>,
+}
+
+impl Options {
+    /// The file at `path`, created and migrated when needed.
+    pub fn new(path: impl AsRef<Path>) -> Self {
+        Self { path: path.as_ref().to_owned(), create: true, max_pages: None }
+    }
+
+    /// Whether a missing file is created and an old one migrated. Commands that only read say no.
+    #[must_use]
+    pub fn create(mut self, create: bool) -> Self {
+        self.create = create;
+        self
+    }
+
+    /// The most pages of 4 KiB that the file may grow to; writes beyond are refused like on a full disk.
+    #[must_use]
+    pub fn max_pages(mut self, pages: u32) -> Self {
+        self.max_pages = Some(pages);
+        self
+    }
+
+    /// Opens the store. Blocks for as long as migrations take.
+    pub fn open(self) -> Result<SqliteStore, OpenError> {
+        let path = self.path;
+        let failed = |why: String| OpenError::Failed { path: path.display().to_string(), why };
+        let sql_failed = |e: rusqlite::Error| failed(error::Failure::from(e).undone().to_string());
+        connect::refuse_network(&path)?;
+        if self.create {
+            if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
+                std::fs::create_dir_all(folder)
+                    .map_err(|e| failed(format!("cannot create its folder: {e}")))?;
+            }
+        } else if !path.exists() {
+            return Err(OpenError::NoStore(path.display().to_string()));
+        }
+        let conn = connect::writer(&path, self.create).map_err(sql_failed)?;
+        // Looked at before anything is written: what is refused stays as it is, to the byte.
+        migrate::check(&conn).map_err(sql_failed)??;
+        if !self.create {
+            match migrate::found(&conn).map_err(sql_failed)? {
+                None => return Err(OpenError::NoStore(path.display().to_string())),
+                Some(found) if found < migrate::known() => {
+                    return Err(OpenError::OldSchema { found, known: migrate::known() });
+                }
+                Some(_) => {}
+            }
+        }
+        connect::settle_in(&conn, self.max_pages).map_err(sql_failed)?;
+        if self.create {
+            migrate::run(&conn, &path)?;
+        }
+        let hinter = Arc::new(Hinter::default());
+        let start = |e: std::io::Error| failed(format!("cannot start a thread: {e}"));
+        let writer = writer::Writer::start(conn, Arc::clone(&hinter)).map_err(start)?;
+        let readers = Arc::new(reader::Readers::new(path.clone()));
+        let poll = poll::Poll::start(path.clone(), Arc::clone(&hinter)).map_err(start)?;
+        Ok(SqliteStore { writer, readers, positions: Arc::default(), hinter, _poll: poll })
+    }
+}
+
+impl SqliteStore {
+    /// Opens the file at `path`, created and migrated when needed.
+    pub async fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
+        let options = Options::new(path);
+        let stopped = |e: tokio::task::JoinError| OpenError::Failed {
+            path: String::new(),
+            why: format!("opening was interrupted: {e}"),
+        };
+        tokio::task::spawn_blocking(move || options.open()).await.map_err(stopped)?
+    }
+
+    /// Checks the file with SQLite's own means: `ok`, or what is wrong.
+    pub async fn integrity(&self) -> StoreResult<String> {
+        self.readers
+            .read(|db| Ok(db.one("PRAGMA integrity_check", (), |r| Ok(r.get(0)?))?.unwrap_or_default()))
+            .await
+    }
+}

@@ -1,0 +1,206 @@
+-- What do we store? One narrow row per job (jobs) and one append-only log (job_events); beside them only what
+-- outlives jobs or surrounds them. Times are microseconds since 1970 UTC.
+
+CREATE TABLE windlass_store (
+  one          INTEGER PRIMARY KEY CHECK (one = 1),
+  store_id     INTEGER NOT NULL,            -- names this store in feed cursors
+  purged_seq   INTEGER NOT NULL DEFAULT 0,  -- the feed never hands out a number twice, also after a purge
+  guard        TEXT                         -- checksum of the guard in force
+) STRICT;
+INSERT INTO windlass_store (one, store_id) VALUES (1, random());
+
+-- Where each job stands. A fold of its log, except lease_expires_at and, while running, due_at.
+CREATE TABLE jobs (
+  id                  BLOB    NOT NULL PRIMARY KEY CHECK (length(id) = 16),
+  queue               TEXT    NOT NULL,
+  kind                TEXT    NOT NULL,
+  priority            INTEGER NOT NULL CHECK (priority BETWEEN -5 AND 5),
+  status              TEXT    NOT NULL,
+  due_at              INTEGER,
+  deadline_at         INTEGER,
+  worker_id           TEXT,
+  lease_hash          BLOB,
+  lease_expires_at    INTEGER,
+  epoch               INTEGER,
+  assignment          INTEGER,
+  attempt             INTEGER NOT NULL CHECK (attempt >= 0),
+  retries             INTEGER NOT NULL,
+  max_retries         INTEGER NOT NULL CHECK (retries BETWEEN 0 AND max_retries),
+  crashes             INTEGER NOT NULL CHECK (crashes >= 0),
+  version             INTEGER NOT NULL CHECK (version > 0),
+  generation          INTEGER NOT NULL CHECK (generation >= 0),
+  progress            INTEGER NOT NULL CHECK (progress BETWEEN 0 AND 100),
+  stage               TEXT,
+  waiting_for         TEXT,
+  wait_name           TEXT,
+  wait_version        INTEGER,
+  wake_version        INTEGER,
+  signals             INTEGER NOT NULL CHECK (signals >= 0),
+  children            INTEGER NOT NULL CHECK (children >= 0),
+  parent_id           BLOB,
+  cancel_requested_at INTEGER,
+  steps_from          INTEGER NOT NULL,
+  unique_policy       TEXT,
+  timeout_ms          INTEGER CHECK (timeout_ms > 0),
+  lease_ms            INTEGER CHECK (lease_ms > 0),
+  grace_ms            INTEGER NOT NULL CHECK (grace_ms >= 0),
+  backoff             TEXT,
+  result_version      INTEGER,
+  error_version       INTEGER,
+  error_code          TEXT,
+  checkpoint_version  INTEGER,
+  meta_version        INTEGER,
+  created_at          INTEGER NOT NULL,
+  started_at          INTEGER,
+  updated_at          INTEGER NOT NULL,
+  finished_at         INTEGER,
+  CONSTRAINT leased_exactly_while_running CHECK ((status = 'running') = (lease_hash IS NOT NULL)
+    AND (lease_hash IS NULL) = (lease_expires_at IS NULL)),
+  CONSTRAINT waits_for_something_exactly_while_waiting CHECK ((status = 'waiting') = (waiting_for IS NOT NULL)),
+  CONSTRAINT due_while_it_can_be_taken CHECK (due_at IS NOT NULL
+    OR status IN ('assigned', 'waiting', 'completed', 'failed', 'timed_out', 'cancelled')),
+  CONSTRAINT finished_exactly_when_terminal CHECK
+    ((finished_at IS NOT NULL) = (status IN ('completed', 'failed', 'timed_out', 'cancelled'))
+     AND (finished_at IS NULL OR due_at IS NULL)),
+  CONSTRAINT dead_has_a_reason CHECK (status NOT IN ('failed', 'timed_out')
+    OR (error_code IS NOT NULL AND error_version IS NOT NULL))
+) STRICT, WITHOUT ROWID;
+
+-- Who is next. The kind stands at the end so that a claim by kind filters inside the index.
+CREATE INDEX jobs_due ON jobs (queue, priority DESC, due_at, id, kind) WHERE due_at IS NOT NULL;
+CREATE INDEX jobs_deadline ON jobs (deadline_at, id) WHERE deadline_at IS NOT NULL;
+CREATE INDEX jobs_worker ON jobs (worker_id, id) WHERE worker_id IS NOT NULL;
+CREATE INDEX jobs_finished ON jobs (status, finished_at, id) WHERE finished_at IS NOT NULL;
+CREATE INDEX jobs_parked ON jobs (status, id) WHERE status IN ('waiting', 'assigned');
+
+-- What happened, append-only. Event 1 carries the payload and the immutable facts; lists filter by them here,
+-- where they are written once, never on the churning row.
+CREATE TABLE job_events (
+  seq        INTEGER PRIMARY KEY,
+  job_id     BLOB    NOT NULL,
+  version    INTEGER NOT NULL,
+  at         INTEGER NOT NULL,
+  type       TEXT    NOT NULL,
+  actor      TEXT    NOT NULL,
+  attempt    INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  lease      BLOB,
+  key        TEXT,
+  detail     TEXT,
+  is_json    INTEGER,
+  payload    BLOB,
+  kind       TEXT,
+  agent_id   TEXT,
+  parent_id  BLOB
+) STRICT;
+CREATE UNIQUE INDEX job_events_version ON job_events (job_id, version);
+CREATE UNIQUE INDEX job_events_key ON job_events (job_id, key) WHERE key IS NOT NULL;
+CREATE INDEX job_events_kind ON job_events (kind, job_id) WHERE kind IS NOT NULL;
+CREATE INDEX job_events_agent ON job_events (agent_id, job_id) WHERE agent_id IS NOT NULL;
+CREATE INDEX job_events_parent ON job_events (parent_id, job_id) WHERE parent_id IS NOT NULL;
+
+-- Tags of event 1, one row each: SQLite has no index over a list.
+CREATE TABLE job_tags (
+  tag    TEXT NOT NULL,
+  job_id BLOB NOT NULL,
+  PRIMARY KEY (tag, job_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX job_tags_job ON job_tags (job_id);
+
+-- Unique keys and slots. They outlive jobs.
+CREATE TABLE job_keys (
+  scope        TEXT NOT NULL,
+  key          TEXT NOT NULL,
+  job_id       BLOB NOT NULL,
+  payload_hash BLOB NOT NULL,
+  expires_at   INTEGER,
+  PRIMARY KEY (scope, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX job_keys_job ON job_keys (job_id);
+
+-- Where each approval stands; prompt and votes are events of its job.
+CREATE TABLE approvals (
+  id            BLOB    NOT NULL PRIMARY KEY,
+  job_id        BLOB    NOT NULL,
+  name          TEXT    NOT NULL,
+  status        TEXT    NOT NULL,
+  required      INTEGER NOT NULL,
+  approved      INTEGER NOT NULL,
+  expires_at    INTEGER NOT NULL,
+  token_hash    BLOB    NOT NULL,
+  token_used    INTEGER NOT NULL,
+  asked_version INTEGER NOT NULL,
+  asked_at      INTEGER NOT NULL,
+  decided_at    INTEGER
+) STRICT, WITHOUT ROWID;
+CREATE INDEX approvals_job ON approvals (job_id, name, asked_version);
+CREATE INDEX approvals_status ON approvals (status, id);
+
+-- What handlers print.
+CREATE TABLE job_logs (
+  job_id  BLOB    NOT NULL,
+  n       INTEGER NOT NULL,
+  at      INTEGER NOT NULL,
+  attempt INTEGER NOT NULL,
+  line    TEXT    NOT NULL,
+  PRIMARY KEY (job_id, n)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE terms (
+  name       TEXT    NOT NULL PRIMARY KEY,
+  holder     TEXT    NOT NULL,
+  epoch      INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE queues (
+  name      TEXT NOT NULL PRIMARY KEY,
+  paused_at INTEGER,
+  paused_by TEXT,
+  defaults  TEXT NOT NULL DEFAULT '{}'
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE workers (
+  id         TEXT    NOT NULL PRIMARY KEY,
+  queues     TEXT    NOT NULL,
+  kinds      TEXT    NOT NULL,
+  capacity   INTEGER NOT NULL,
+  labels     TEXT    NOT NULL,
+  draining   INTEGER NOT NULL,
+  started_at INTEGER NOT NULL,
+  seen_at    INTEGER NOT NULL,
+  expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE audit (
+  seq    INTEGER PRIMARY KEY,
+  at     INTEGER NOT NULL,
+  actor  TEXT    NOT NULL,
+  action TEXT    NOT NULL,
+  target TEXT    NOT NULL,
+  detail TEXT    NOT NULL
+) STRICT;
+
+CREATE TABLE access_keys (
+  name       TEXT    NOT NULL PRIMARY KEY,
+  hash       BLOB    NOT NULL UNIQUE,
+  roles      TEXT    NOT NULL,
+  queues     TEXT,
+  expires_at INTEGER,
+  created_at INTEGER NOT NULL,
+  revoked_at INTEGER
+) STRICT;
+
+-- Answers to idempotency keys, kept for a day.
+CREATE TABLE answers (
+  key          TEXT    NOT NULL PRIMARY KEY,
+  request_hash BLOB    NOT NULL,
+  body         BLOB    NOT NULL,
+  expires_at   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX answers_expiry ON answers (expires_at);
+
+-- Jobs that a purge is removing right now, inside its own transaction: the only way to delete history.
+CREATE TABLE purging (
+  job_id BLOB NOT NULL PRIMARY KEY
+) STRICT, WITHOUT ROWID;

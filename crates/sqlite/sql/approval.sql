@@ -1,0 +1,3 @@
+-- One approval.
+-- ?1 approval
+SELECT * FROM approvals WHERE id = ?1

@@ -1,0 +1,2 @@
+-- The newest migration on record.
+SELECT max(id) FROM windlass_migrations

@@ -1,0 +1,2 @@
+-- Nothing is being purged any more.
+DELETE FROM purging

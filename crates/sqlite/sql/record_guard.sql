@@ -1,0 +1,3 @@
+-- The guard in force.
+-- ?1 checksum
+UPDATE windlass_store SET guard = ?1

@@ -1,0 +1,3 @@
+-- Forgets a worker.
+-- ?1 id
+DELETE FROM workers WHERE id = ?1

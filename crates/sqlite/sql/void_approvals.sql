@@ -1,0 +1,3 @@
+-- A job ended: what was not decided never will be. The plus keeps SQLite from reading everybody's pending ones.
+-- ?1 job  ?2 now
+UPDATE approvals SET status = 'void', decided_at = ?2 WHERE job_id = ?1 AND +status = 'pending'

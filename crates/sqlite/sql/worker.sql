@@ -1,0 +1,3 @@
+-- One worker.
+-- ?1 id
+SELECT * FROM workers WHERE id = ?1

@@ -1,0 +1,2 @@
+-- Every worker.
+SELECT * FROM workers ORDER BY id

@@ -1,0 +1,245 @@
+//! How a job gets into a worker's hands.
+
+use crate::db::{Db, Tx, sql};
+use crate::error::Tried;
+use crate::row;
+use std::collections::{HashMap, HashSet};
+use std::sync::Mutex;
+use windlass_core::decide::{Claim, Command, decide};
+use windlass_core::limits::{CLAIM_MAX, PRIORITY_MAX, PRIORITY_MIN};
+use windlass_core::step::{self, Progressed};
+use windlass_core::{
+    Event, Facts, Job, JobId, Lease, Metadata, Name, Payload, Refusal, Status, Timestamp, What,
+};
+use windlass_store::{ClaimMany, ClaimOne, Claimed};
+
+/// How many entries of the due index one look for some kinds may read.
+const SCAN_MAX: usize = 5_000;
+
+/// Where the next look for some kinds goes on in a queue and priority, when the last one ran into its limit:
+/// a million due jobs of other kinds cost every claim a bounded scan, and hide nothing for ever.
+#[derive(Debug, Default)]
+pub(crate) struct Positions(Mutex<HashMap<Look, Position>>);
+
+/// Queue, priority and kinds.
+type Look = (Name, i64, Vec<Name>);
+/// Due time and id.
+type Position = (i64, [u8; 16]);
+
+/// Before everything.
+const START: Position = (i64::MIN, [0; 16]);
+
+impl Positions {
+    fn get(&self, key: &Look) -> Position {
+        self.0.lock().map_or(START, |map| map.get(key).copied().unwrap_or(START))
+    }
+
+    fn set(&self, key: Look, position: Option<Position>) {
+        if let Ok(mut map) = self.0.lock() {
+            match position {
+                Some(position) => map.insert(key, position),
+                None => map.remove(&key),
+            };
+        }
+    }
+}
+
+impl Tx<'_> {
+    pub(crate) fn claim(
+        &self,
+        request: &ClaimMany,
+        positions: &Positions,
+        now: Timestamp,
+    ) -> Tried<Vec<Claimed>> {
+        let max = request.max.min(CLAIM_MAX);
+        if max == 0 {
+            return Ok(Vec::new());
+        }
+        let held = self.held_already(&request.claim, now)?;
+        if !held.is_empty() {
+            return held.into_iter().map(|job| self.claimed(job, &request.claim)).collect();
+        }
+        let mut claimed = Vec::new();
+        let mut seen = HashSet::new();
+        for queue in request.queues.iter().filter(|q| seen.insert(*q)) {
+            if self.is_paused(queue)? {
+                continue;
+            }
+            for priority in (PRIORITY_MIN..=PRIORITY_MAX).rev() {
+                self.claim_at(request, queue, priority, max, positions, now, &mut claimed)?;
+                if claimed.len() >= max {
+                    return Ok(claimed);
+                }
+            }
+        }
+        Ok(claimed)
+    }
+
+    /// Takes from one queue at one priority until there is enough or nothing left.
+    #[expect(clippy::too_many_arguments, reason = "one loop's body, split for its length")]
+    fn claim_at(
+        &self,
+        request: &ClaimMany,
+        queue: &Name,
+        priority: i64,
+        max: usize,
+        positions: &Positions,
+        now: Timestamp,
+        claimed: &mut Vec<Claimed>,
+    ) -> Tried<()> {
+        loop {
+            let want = max - claimed.len();
+            let (due, more) = self.due(request, queue, priority, want, positions, now)?;
+            for job in due {
+                claimed.extend(self.take(&job, &request.claim, now)?);
+            }
+            if claimed.len() >= max || !more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Rows that are due, at most `want`, and whether looking again at once may find more.
+    fn due(
+        &self,
+        request: &ClaimMany,
+        queue: &Name,
+        priority: i64,
+        want: usize,
+        positions: &Positions,
+        now: Timestamp,
+    ) -> Tried<(Vec<Job>, bool)> {
+        let now = now.as_micros();
+        if request.kinds.is_empty() {
+            let jobs = self.all(sql!("due"), (queue.as_str(), priority, now, want as i64), row::job)?;
+            let full = jobs.len() == want;
+            return Ok((jobs, full));
+        }
+        let key = (queue.clone(), priority, request.kinds.clone());
+        let (from_due, from_id) = positions.get(&key);
+        let mut statement = self.statement(sql!("due_of_kinds"))?;
+        let mut rows =
+            statement.query((queue.as_str(), priority, now, from_due, from_id, SCAN_MAX as i64))?;
+        let (mut found, mut scanned, mut last) = (Vec::new(), 0, None);
+        while found.len() < want
+            && let Some(row) = rows.next()?
+        {
+            scanned += 1;
+            last = Some((row.get(0)?, row.get(1)?));
+            let kind = row.get_ref(2)?.as_str().unwrap_or_default();
+            if request.kinds.iter().any(|k| k.as_str() == kind) {
+                found.push(JobId::from_bytes(row.get(1)?));
+            }
+        }
+        let ran_out = scanned < SCAN_MAX && found.len() < want;
+        let began_late = (from_due, from_id) != START;
+        let stopped_by_limit = scanned == SCAN_MAX && found.len() < want;
+        positions.set(key, if stopped_by_limit { last } else { None });
+        let jobs = found.into_iter().map(|id| self.job(id)).collect::<Tried<Vec<_>>>()?;
+        Ok((jobs.into_iter().flatten().collect(), ran_out && began_late))
+    }
+
+    /// Claims one row that is due. Answers it only if it was handed out: a lease that was lost too often, or
+    /// past its timeout, or with a cancel requested, ends the job here instead.
+    fn take(&self, job: &Job, claim: &Claim, now: Timestamp) -> Tried<Option<Claimed>> {
+        let Ok(step) = decide(job, Command::Claim(claim.clone()), now) else { return Ok(None) };
+        self.write(job, &step)?;
+        if step.job.status != Status::Running {
+            return Ok(None);
+        }
+        if let Some(created) = self.event(job.id, 1)? {
+            return self.claimed_with(step.job, claim, created).map(Some);
+        }
+        if let Ok(lost) = decide(&step.job, Command::LosePayload, now) {
+            self.write(&step.job, &lost)?;
+        }
+        Ok(None)
+    }
+
+    pub(crate) fn claim_one(&self, request: &ClaimOne, now: Timestamp) -> Tried<Result<Claimed, Refusal>> {
+        let Some(job) = self.job(request.job)? else { return Ok(Err(Refusal::NotFound)) };
+        if holds(&job, &request.claim, now) {
+            return self.claimed(job, &request.claim).map(Ok);
+        }
+        if job.status.is_terminal() {
+            return Ok(Err(Refusal::Finished(job.status)));
+        }
+        if self.is_paused(&job.queue)? || !job.is_due(now) {
+            return Ok(Err(Refusal::NotClaimable(job.status)));
+        }
+        if let Some(claimed) = self.take(&job, &request.claim, now)? {
+            return Ok(Ok(claimed));
+        }
+        let status = self.job(request.job)?.map_or(job.status, |j| j.status);
+        Ok(Err(if status.is_terminal() { Refusal::Finished(status) } else { Refusal::NotClaimable(status) }))
+    }
+
+    fn held_already(&self, claim: &Claim, now: Timestamp) -> Tried<Vec<Job>> {
+        let mut held = self.all(sql!("held"), [claim.worker.as_str()], row::job)?;
+        held.retain(|job| holds(job, claim, now));
+        Ok(held)
+    }
+}
+
+/// Whether the job is held under this very claim: a repeat after a lost answer.
+pub(crate) fn holds(job: &Job, claim: &Claim, now: Timestamp) -> bool {
+    job.is_held(now)
+        && job.worker_id.as_ref() == Some(&claim.worker)
+        && job.lease_hash == Some(claim.secret.token(job.id, job.attempt).hash())
+}
+
+impl Db<'_> {
+    /// A held job with everything its holder needs.
+    pub(crate) fn claimed(&self, job: Job, claim: &Claim) -> Tried<Claimed> {
+        match self.event(job.id, 1)? {
+            Some(created) => self.claimed_with(job, claim, created),
+            None => Err(crate::error::Failure::Unreadable(format!("job {} has no first event", job.id))),
+        }
+    }
+
+    fn claimed_with(&self, job: Job, claim: &Claim, created: Event) -> Tried<Claimed> {
+        let (facts, payload) = facts_of(created, &job);
+        let metadata = match job.meta_version {
+            None => Metadata::new(),
+            Some(1) => facts.metadata.clone(),
+            Some(_) => self.metadata(&job)?,
+        };
+        // A job that was only created and claimed has nothing on record.
+        let (steps_recorded, wake) = if job.version <= 2 {
+            (0, None)
+        } else {
+            let record = step::recorded(&self.remembered(job.id)?, job.steps_from);
+            let ended = record.steps.iter().filter(|s| matches!(s.state, Progressed::Ended { .. })).count();
+            (ended as i64, self.wake(&job)?)
+        };
+        Ok(Claimed {
+            lease: Lease {
+                job: job.id,
+                attempt: job.attempt,
+                token: claim.secret.token(job.id, job.attempt),
+                worker: claim.worker.clone(),
+                expires_at: job.lease_expires_at.unwrap_or(job.updated_at),
+            },
+            checkpoint: self.pointed(job.id, job.checkpoint_version)?.and_then(|e| e.payload),
+            facts,
+            payload,
+            metadata,
+            wake,
+            steps_recorded,
+            job,
+        })
+    }
+
+    fn wake(&self, job: &Job) -> Tried<Option<windlass_core::Wake>> {
+        let Some(waiting) = self.pointed(job.id, job.wait_version)? else { return Ok(None) };
+        let ended_by = self.pointed(job.id, job.wake_version)?;
+        Ok(step::wake(&waiting, ended_by.as_ref()))
+    }
+}
+
+fn facts_of(created: Event, job: &Job) -> (Facts, Option<Payload>) {
+    match created.what {
+        What::JobCreated(facts) => (*facts, created.payload),
+        _ => (Facts::new(job.kind.clone(), job.queue.clone()), created.payload),
+    }
+}

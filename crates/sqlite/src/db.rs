@@ -1,0 +1,233 @@
+//! What a connection can read, and what a transaction can write.
+
+use crate::error::{Failure, Tried};
+use crate::row;
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row};
+use std::cell::Cell;
+use std::ops::Deref;
+use windlass_core::decide::{Command, Move, counts_children, decide};
+use windlass_core::{
+    Event, Facts, Job, JobId, Key, Metadata, Name, Payload, Refusal, Status, Timestamp, Version, What,
+};
+
+/// The text of a statement: one file each, named like what uses it.
+macro_rules! sql {
+    ($name:literal) => {
+        include_str!(concat!("../sql/", $name, ".sql"))
+    };
+}
+pub(crate) use sql;
+
+/// Reading.
+pub(crate) struct Db<'c> {
+    conn: &'c Connection,
+}
+
+impl<'c> Db<'c> {
+    pub(crate) fn new(conn: &'c Connection) -> Self {
+        Self { conn }
+    }
+
+    pub(crate) fn statement(&self, sql: &str) -> Tried<CachedStatement<'c>> {
+        Ok(self.conn.prepare_cached(sql)?)
+    }
+
+    /// At most one row.
+    pub(crate) fn one<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        read: impl FnOnce(&Row<'_>) -> Tried<T>,
+    ) -> Tried<Option<T>> {
+        let mut statement = self.statement(sql)?;
+        statement.query_row(params, |row| Ok(read(row))).optional()?.transpose()
+    }
+
+    /// All rows of a statement that limits itself.
+    pub(crate) fn all<T>(
+        &self,
+        sql: &str,
+        params: impl Params,
+        mut read: impl FnMut(&Row<'_>) -> Tried<T>,
+    ) -> Tried<Vec<T>> {
+        let mut statement = self.statement(sql)?;
+        let mut rows = statement.query(params)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next()? {
+            found.push(read(row)?);
+        }
+        Ok(found)
+    }
+
+    /// The row of a job.
+    pub(crate) fn job(&self, id: JobId) -> Tried<Option<Job>> {
+        self.one(sql!("job"), [id.as_bytes()], row::job)
+    }
+
+    /// One entry of a job's log.
+    pub(crate) fn event(&self, job: JobId, version: Version) -> Tried<Option<Event>> {
+        self.one(sql!("event"), (job.as_bytes(), version), row::event)
+    }
+
+    /// The entry that carries a caller's key.
+    pub(crate) fn event_by_key(&self, job: JobId, key: &Key) -> Tried<Option<Event>> {
+        self.one(sql!("event_by_key"), (job.as_bytes(), key.as_str()), row::event)
+    }
+
+    /// The version at which a request with this key was carried out; refused if the key stands for another.
+    pub(crate) fn already(
+        &self,
+        job: JobId,
+        key: Option<&Key>,
+        type_name: &str,
+        signal: Option<&Name>,
+    ) -> Tried<Result<Option<Version>, Refusal>> {
+        let known = key.map_or(Ok(None), |key| self.event_by_key(job, key))?;
+        Ok(known.map(|event| event.repeated_by(type_name, signal)).transpose())
+    }
+
+    /// What of the log a resumed run is given.
+    pub(crate) fn remembered(&self, job: JobId) -> Tried<Vec<Event>> {
+        self.all(sql!("remembered"), (job.as_bytes(), 0), row::event)
+    }
+
+    /// The whole log of a job up to a version.
+    pub(crate) fn log(&self, job: JobId, to: Version) -> Tried<Vec<Event>> {
+        self.all(sql!("events"), (job.as_bytes(), 0, to.max(0)), row::event)
+    }
+
+    /// The facts and the payload of a job; none when its first event is gone.
+    pub(crate) fn created(&self, job: JobId) -> Tried<Option<(Facts, Option<Payload>)>> {
+        Ok(self.event(job, 1)?.and_then(|e| match e.what {
+            What::JobCreated(facts) => Some((*facts, e.payload)),
+            _ => None,
+        }))
+    }
+
+    /// The payload of the event that a pointer of the row points at.
+    pub(crate) fn pointed(&self, job: JobId, version: Option<Version>) -> Tried<Option<Event>> {
+        version.map_or(Ok(None), |v| self.event(job, v))
+    }
+
+    /// The metadata of a job as it stands.
+    pub(crate) fn metadata(&self, job: &Job) -> Tried<Metadata> {
+        Ok(match self.pointed(job.id, job.meta_version)?.map(|e| e.what) {
+            Some(What::JobCreated(facts)) => facts.metadata,
+            Some(What::JobProgressed(p)) => p.metadata.unwrap_or_default(),
+            _ => Metadata::new(),
+        })
+    }
+}
+
+/// Writing: one transaction of the writer thread, shared by the verbs of one group.
+pub(crate) struct Tx<'c> {
+    db: Db<'c>,
+    /// The last number of the feed.
+    seq: Cell<i64>,
+    /// The last moment written: time never goes back.
+    last_at: Cell<i64>,
+    /// What is to be hinted at after the commit: events, due jobs.
+    wrote: Cell<bool>,
+    due: Cell<bool>,
+}
+
+impl<'c> Deref for Tx<'c> {
+    type Target = Db<'c>;
+    fn deref(&self) -> &Db<'c> {
+        &self.db
+    }
+}
+
+impl<'c> Tx<'c> {
+    /// Inside a transaction that has begun.
+    pub(crate) fn new(conn: &'c Connection) -> Tried<Self> {
+        let db = Db::new(conn);
+        let (seq, last_at) = db
+            .one(sql!("head"), (), |r| Ok((r.get(0)?, r.get(2)?)))?
+            .ok_or_else(|| Failure::Unreadable("the table windlass_store is empty".into()))?;
+        let no = || Cell::new(false);
+        Ok(Self { db, seq: Cell::new(seq), last_at: Cell::new(last_at), wrote: no(), due: no() })
+    }
+
+    /// The moment of a verb.
+    pub(crate) fn now(&self, given: Option<Timestamp>) -> Timestamp {
+        let wanted = given.unwrap_or_else(windlass_store::fresh::wall_clock);
+        wanted.max(Timestamp::from_micros(self.last_at.get()))
+    }
+
+    /// Whether something was written, and whether a job became due.
+    pub(crate) fn hints(&self) -> (bool, bool) {
+        (self.wrote.get(), self.due.get())
+    }
+
+    /// The last number of the feed.
+    pub(crate) fn last_seq(&self) -> i64 {
+        self.seq.get()
+    }
+
+    pub(crate) fn execute(&self, sql: &str, params: impl Params) -> Tried<usize> {
+        Ok(self.statement(sql)?.execute(params)?)
+    }
+
+    /// Appends to the log.
+    pub(crate) fn append_event(&self, event: &Event) -> Tried<()> {
+        self.seq.set(self.seq.get() + 1);
+        self.last_at.set(self.last_at.get().max(event.at.as_micros()));
+        self.wrote.set(true);
+        row::append_event(&mut *self.statement(sql!("append_event"))?, self.seq.get(), event)?;
+        Ok(())
+    }
+
+    /// A new job: its row beside the log that is written already.
+    pub(crate) fn insert_job(&self, job: &Job, now: Timestamp) -> Tried<()> {
+        row::insert_job(&mut *self.statement(sql!("insert_job"))?, job)?;
+        self.hint_due(job, now);
+        Ok(())
+    }
+
+    /// The one way a job changes: row and event together, and what its end entails.
+    pub(crate) fn write(&self, before: &Job, step: &Move) -> Tried<()> {
+        let now = step.event.at;
+        self.append_event(&step.event)?;
+        let moved = row::move_job(&mut *self.statement(sql!("move_job"))?, &step.job)?;
+        if moved != 1 {
+            return Err(Failure::Unreadable(format!(
+                "job {} is not at version {}",
+                before.id, before.version
+            )));
+        }
+        self.hint_due(&step.job, now);
+        if step.job.status.is_terminal() && !before.status.is_terminal() {
+            self.finished(&step.job, now)?;
+        }
+        Ok(())
+    }
+
+    /// Says that jobs may have become claimable without an event.
+    pub(crate) fn hint(&self) {
+        self.wrote.set(true);
+        self.due.set(true);
+    }
+
+    fn hint_due(&self, job: &Job, now: Timestamp) {
+        if job.status != Status::Running && job.is_due(now) {
+            self.due.set(true);
+        }
+    }
+
+    /// Frees the key, closes approvals, tells the parent.
+    fn finished(&self, job: &Job, now: Timestamp) -> Tried<()> {
+        if job.frees_key() {
+            self.execute(sql!("free_keys"), [job.id.as_bytes()])?;
+        }
+        self.execute(sql!("void_approvals"), (job.id.as_bytes(), now.as_micros()))?;
+        let Some(parent) = job.parent_id.map_or(Ok(None), |id| self.job(id))? else { return Ok(()) };
+        if !counts_children(&parent) || parent.children == 0 {
+            return Ok(());
+        }
+        if let Ok(step) = decide(&parent, Command::ChildFinished(job.id, job.status), now) {
+            self.write(&parent, &step)?;
+        }
+        Ok(())
+    }
+}

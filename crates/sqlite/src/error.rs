@@ -1,0 +1,112 @@
+//! When SQLite fails: what it means, and what to do.
+
+use rusqlite::ErrorCode;
+use windlass_core::event::Unreadable;
+use windlass_store::StoreError;
+
+/// Why a transaction could not be finished.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    Sql(#[from] rusqlite::Error),
+    #[error("a stored value does not read back: {0}; run `windlass verify` on this store")]
+    Unreadable(String),
+    #[error("the writer of this store has stopped; open it again")]
+    Stopped,
+}
+
+pub(crate) type Tried<T> = Result<T, Failure>;
+
+impl From<Unreadable> for Failure {
+    fn from(error: Unreadable) -> Self {
+        Self::Unreadable(error.to_string())
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Unreadable(error.to_string())
+    }
+}
+
+impl Failure {
+    /// The store error for something that was rolled back: nothing happened.
+    pub(crate) fn undone(&self) -> StoreError {
+        StoreError::Unavailable(self.advice())
+    }
+
+    /// The store error for a commit whose end is not known.
+    pub(crate) fn unknown(&self) -> StoreError {
+        StoreError::Indeterminate(self.advice())
+    }
+
+    /// Whether the file system may have kept what SQLite could not confirm.
+    pub(crate) fn is_io(&self) -> bool {
+        matches!(self, Self::Sql(rusqlite::Error::SqliteFailure(e, _)) if e.code == ErrorCode::SystemIoFailure)
+    }
+
+    fn advice(&self) -> String {
+        let Self::Sql(rusqlite::Error::SqliteFailure(e, _)) = self else { return self.to_string() };
+        let advice = match e.code {
+            ErrorCode::DiskFull => "the disk or the file's size limit is full; free some room",
+            ErrorCode::ReadOnly => "the file or its folder is read-only; make both writable for this user",
+            ErrorCode::CannotOpen => "the file cannot be opened; check the path and its folder's permissions",
+            ErrorCode::SystemIoFailure => "the file system failed; check the disk",
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {
+                "the file is damaged or is not a Windlass store; restore a back-up"
+            }
+            ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
+                "another program keeps the file locked; end its transaction"
+            }
+            _ => return self.to_string(),
+        };
+        format!("{advice} (SQLite: {self})")
+    }
+}
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The file system cannot carry SQLite's locks.
+    #[error(
+        "{path} is on a network file system ({kind}); use a local disk, or PostgreSQL for several machines"
+    )]
+    NetworkFileSystem {
+        /// The file.
+        path: String,
+        /// The file system.
+        kind: String,
+    },
+    /// The schema is from the future.
+    #[error(
+        "the schema has migration {found}, this windlass knows {known}; upgrade windlass, nothing was changed"
+    )]
+    NewerSchema {
+        /// The newest migration in the file.
+        found: i64,
+        /// The newest migration in this binary.
+        known: i64,
+    },
+    /// A migration was applied with another text.
+    #[error("migration {0} was applied with another text; this file was made by a modified windlass")]
+    ChangedMigration(String),
+    /// There is no store there, and none was to be created.
+    #[error("there is no store at {0}; start a server or a worker there first, or check the path")]
+    NoStore(String),
+    /// The store has older migrations than this binary, and migrating was not allowed.
+    #[error("the schema is at migration {found} and this windlass needs {known}; run `windlass migrate`")]
+    OldSchema {
+        /// The newest migration in the file.
+        found: i64,
+        /// The newest migration in this binary.
+        known: i64,
+    },
+    /// Anything else.
+    #[error("{path}: {why}")]
+    Failed {
+        /// The file.
+        path: String,
+        /// What SQLite or the system says, and what to do.
+        why: String,
+    },
+}

@@ -1,0 +1,52 @@
+//! Readers: connections of their own, each read in one snapshot, never in the writer's way.
+
+use crate::connect;
+use crate::db::Db;
+use crate::error::{Failure, Tried};
+use rusqlite::Connection;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use windlass_store::StoreResult;
+
+/// Idle connections kept open.
+const KEPT: usize = 8;
+
+/// The readers of one file.
+#[derive(Debug)]
+pub(crate) struct Readers {
+    path: PathBuf,
+    idle: Mutex<Vec<Connection>>,
+}
+
+impl Readers {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, idle: Mutex::default() }
+    }
+
+    /// Reads on a thread that may block.
+    pub(crate) async fn read<T: Send + 'static>(
+        self: &Arc<Self>,
+        read: impl FnOnce(&Db<'_>) -> Tried<T> + Send + 'static,
+    ) -> StoreResult<T> {
+        let readers = Arc::clone(self);
+        let read = tokio::task::spawn_blocking(move || readers.snapshot(read));
+        read.await.map_err(|_| Failure::Stopped).and_then(|r| r).map_err(|f| f.undone())
+    }
+
+    fn snapshot<T>(&self, read: impl FnOnce(&Db<'_>) -> Tried<T>) -> Tried<T> {
+        let idle = self.idle.lock().ok().and_then(|mut idle| idle.pop());
+        let conn = match idle {
+            Some(conn) => conn,
+            None => connect::reader(&self.path)?,
+        };
+        conn.execute_batch("BEGIN")?;
+        let found = read(&Db::new(&conn));
+        conn.execute_batch("COMMIT")?;
+        if let Ok(mut idle) = self.idle.lock()
+            && idle.len() < KEPT
+        {
+            idle.push(conn);
+        }
+        found
+    }
+}

@@ -1,0 +1,303 @@
+//! What surrounds jobs: queues, workers, audit, access keys, remembered answers, unique keys.
+
+use crate::db::{Db, Tx, sql};
+use crate::error::{Failure, Tried};
+use crate::row;
+use rusqlite::Row;
+use windlass_core::limits::{ANSWER_KEPT_MS, PRIORITY_MAX, PRIORITY_MIN};
+use windlass_core::unique::Hold;
+use windlass_core::{
+    AccessKey, Actor, AuditEntry, Count, Metadata, Name, Queue, QueueDefaults, Refusal, Timestamp, Who,
+    Worker,
+};
+use windlass_store::{
+    DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, QueueState, ReadAudit, Remember,
+    RevokeAccessKey, WriteAudit,
+};
+
+fn unreadable(error: impl std::fmt::Display) -> Failure {
+    Failure::Unreadable(error.to_string())
+}
+
+fn queue(r: &Row<'_>) -> Tried<Queue> {
+    let paused_at = r.get::<_, Option<i64>>(1)?.map(Timestamp::from_micros);
+    let paused_by = r.get::<_, Option<String>>(2)?.map(Actor::try_from).transpose().map_err(unreadable)?;
+    Ok(Queue {
+        name: Name::try_from(r.get::<_, String>(0)?).map_err(unreadable)?,
+        paused: paused_at.zip(paused_by),
+        defaults: serde_json::from_str(&r.get::<_, String>(3)?)?,
+    })
+}
+
+fn access_key(r: &Row<'_>) -> Tried<AccessKey> {
+    let queues: Option<String> = r.get(3)?;
+    Ok(AccessKey {
+        name: Who::try_from(r.get::<_, String>(0)?).map_err(unreadable)?,
+        hash: r.get(1)?,
+        roles: serde_json::from_str(&r.get::<_, String>(2)?)?,
+        queues: queues.map(|q| serde_json::from_str(&q)).transpose()?,
+        expires_at: r.get::<_, Option<i64>>(4)?.map(Timestamp::from_micros),
+        created_at: Timestamp::from_micros(r.get(5)?),
+        revoked_at: r.get::<_, Option<i64>>(6)?.map(Timestamp::from_micros),
+    })
+}
+
+impl Db<'_> {
+    pub(crate) fn queue(&self, name: &Name) -> Tried<Option<Queue>> {
+        self.one(sql!("queue"), [name.as_str()], queue)
+    }
+
+    pub(crate) fn is_paused(&self, name: &Name) -> Tried<bool> {
+        Ok(self.queue(name)?.is_some_and(|q| q.paused.is_some()))
+    }
+
+    pub(crate) fn queues(&self, cap: i64, now: Timestamp) -> Tried<Vec<QueueState>> {
+        let mut queues = self.all(sql!("queues"), (), queue)?;
+        for name in self.all(sql!("queue_names"), (), |r| Ok(r.get::<_, String>(0)?))? {
+            let name = Name::try_from(name).map_err(unreadable)?;
+            if !queues.iter().any(|q| q.name == name) {
+                queues.push(Queue { name, paused: None, defaults: QueueDefaults::default() });
+            }
+        }
+        queues.sort_by(|a, b| a.name.cmp(&b.name));
+        let has_setting = self.all(sql!("queues"), (), |r| Ok(r.get::<_, String>(0)?))?;
+        let mut states = Vec::new();
+        for queue in queues {
+            let (due, oldest_due_at) = self.depth(&queue.name, cap.clamp(0, 1_000_000), now)?;
+            if oldest_due_at.is_some() || has_setting.iter().any(|name| name == queue.name.as_str()) {
+                states.push(QueueState { queue, due, oldest_due_at });
+            }
+        }
+        Ok(states)
+    }
+
+    fn depth(&self, queue: &Name, cap: i64, now: Timestamp) -> Tried<(Count, Option<Timestamp>)> {
+        let (mut n, mut oldest) = (0, None);
+        for priority in PRIORITY_MIN..=PRIORITY_MAX {
+            // Past the cap the count is over, but the oldest may still be of this priority.
+            let params = (queue.as_str(), priority, now.as_micros(), (cap + 1 - n).max(1));
+            let read = |r: &Row<'_>| Ok((r.get::<_, i64>(0)?, r.get::<_, Option<i64>>(1)?));
+            if let Some((count, since)) = self.one(sql!("queue_depth"), params, read)? {
+                n += count;
+                oldest = oldest.into_iter().chain(since).min();
+            }
+        }
+        Ok((Count { n: n.min(cap), capped: n > cap }, oldest.map(Timestamp::from_micros)))
+    }
+
+    pub(crate) fn worker(&self, id: &Who) -> Tried<Option<Worker>> {
+        self.one(sql!("worker"), [id.as_str()], row::worker)
+    }
+
+    pub(crate) fn workers(&self) -> Tried<Vec<Worker>> {
+        self.all(sql!("workers"), (), row::worker)
+    }
+
+    pub(crate) fn audit(&self, request: ReadAudit) -> Tried<Vec<AuditEntry>> {
+        let before = request.before.unwrap_or(i64::MAX);
+        self.all(sql!("audit"), (before, crate::list::page(request.limit)), |r| {
+            Ok(AuditEntry {
+                seq: r.get(0)?,
+                at: Timestamp::from_micros(r.get(1)?),
+                actor: Actor::try_from(r.get::<_, String>(2)?).map_err(unreadable)?,
+                action: Name::try_from(r.get::<_, String>(3)?).map_err(unreadable)?,
+                target: r.get(4)?,
+                detail: serde_json::from_str(&r.get::<_, String>(5)?)?,
+            })
+        })
+    }
+
+    pub(crate) fn access_key(&self, hash: [u8; 32]) -> Tried<Option<AccessKey>> {
+        self.one(sql!("access_key"), [hash], access_key)
+    }
+
+    pub(crate) fn access_keys(&self) -> Tried<Vec<AccessKey>> {
+        self.all(sql!("access_keys"), (), access_key)
+    }
+
+    pub(crate) fn recall(
+        &self,
+        promise: &Idempotency,
+        now: Timestamp,
+    ) -> Tried<Result<Option<Vec<u8>>, Refusal>> {
+        let params = (promise.key.as_str(), now.as_micros());
+        let kept = self.one(sql!("recall"), params, |r| Ok((r.get::<_, [u8; 32]>(0)?, r.get(1)?)))?;
+        Ok(match kept {
+            Some((hash, _)) if hash != promise.request_hash => Err(Refusal::IdempotencyKeyReused),
+            other => Ok(other.map(|(_, body)| body)),
+        })
+    }
+}
+
+impl Tx<'_> {
+    pub(crate) fn take_key(&self, scope: &str, key: &str, hold: &Hold) -> Tried<()> {
+        let expires_at = hold.expires_at.map(Timestamp::as_micros);
+        let params = (scope, key, hold.job.as_bytes(), hold.payload_hash, expires_at);
+        self.execute(sql!("take_key"), params).map(|_| ())
+    }
+
+    /// Remembers where the feed ended before a purge could remove its last entries.
+    pub(crate) fn keep_seq(&self) -> Tried<()> {
+        self.execute(sql!("purge_seq"), [self.last_seq()]).map(|_| ())
+    }
+
+    fn save_queue(&self, q: &Queue) -> Tried<()> {
+        let (at, by) = q.paused.clone().unzip();
+        let defaults = serde_json::to_string(&q.defaults)?;
+        let params = (q.name.as_str(), at.map(Timestamp::as_micros), by.map(String::from), defaults);
+        self.execute(sql!("put_queue"), params).map(|_| ())
+    }
+
+    fn queue_or_new(&self, name: &Name) -> Tried<Queue> {
+        let new = Queue { name: name.clone(), paused: None, defaults: QueueDefaults::default() };
+        Ok(self.queue(name)?.unwrap_or(new))
+    }
+
+    pub(crate) fn put_queue(&self, request: &PutQueue, now: Timestamp) -> Tried<Result<(), Refusal>> {
+        if let Err(invalid) = request.defaults.check() {
+            return Ok(Err(invalid.into()));
+        }
+        let before = self.queue(&request.name)?;
+        let queue = Queue { defaults: request.defaults, ..self.queue_or_new(&request.name)? };
+        if before.as_ref() != Some(&queue) {
+            let was = before.map(|q| serde_json::to_value(q.defaults)).transpose()?;
+            let mut detail = Metadata::new();
+            detail.insert("before".into(), was.unwrap_or_default());
+            detail.insert("after".into(), serde_json::to_value(queue.defaults)?);
+            self.save_queue(&queue)?;
+            self.put_audit(&request.actor, "queue.put", request.name.as_str(), &detail, now)?;
+        }
+        Ok(Ok(()))
+    }
+
+    pub(crate) fn pause_queue(&self, request: &PauseQueue, now: Timestamp) -> Tried<()> {
+        let mut queue = self.queue_or_new(&request.name)?;
+        if queue.paused.is_some() == request.pause {
+            return Ok(());
+        }
+        queue.paused = request.pause.then(|| (now, request.actor.clone()));
+        self.save_queue(&queue)?;
+        if !request.pause {
+            self.hint();
+        }
+        let action = if request.pause { "queue.pause" } else { "queue.resume" };
+        self.put_audit(&request.actor, action, request.name.as_str(), &Metadata::new(), now)
+    }
+
+    pub(crate) fn put_worker(&self, request: &PutWorker, now: Timestamp) -> Tried<Worker> {
+        let before = self.worker(&request.id)?;
+        let worker = Worker {
+            id: request.id.clone(),
+            queues: request.queues.clone(),
+            kinds: request.kinds.clone(),
+            capacity: request.capacity,
+            labels: request.labels.clone(),
+            draining: request.draining || before.as_ref().is_some_and(|w| w.draining),
+            started_at: before.map_or(now, |w| w.started_at),
+            seen_at: now,
+            expires_at: now.plus_ms(request.ttl_ms.get()),
+        };
+        self.save_worker(&worker)?;
+        Ok(worker)
+    }
+
+    fn save_worker(&self, w: &Worker) -> Tried<()> {
+        let params = (
+            w.id.as_str(),
+            serde_json::to_string(&w.queues)?,
+            serde_json::to_string(&w.kinds)?,
+            w.capacity,
+            serde_json::to_string(&w.labels)?,
+            w.draining,
+            w.started_at.as_micros(),
+            w.seen_at.as_micros(),
+            w.expires_at.as_micros(),
+        );
+        self.execute(sql!("put_worker"), params).map(|_| ())
+    }
+
+    pub(crate) fn drain_worker(&self, request: &DrainWorker, now: Timestamp) -> Tried<Option<Worker>> {
+        let Some(mut worker) = self.worker(&request.id)? else { return Ok(None) };
+        if !worker.draining {
+            worker.draining = true;
+            self.save_worker(&worker)?;
+            self.put_audit(&request.actor, "worker.drain", request.id.as_str(), &Metadata::new(), now)?;
+        }
+        Ok(Some(worker))
+    }
+
+    pub(crate) fn remove_worker(&self, id: &Who, _: Timestamp) -> Tried<()> {
+        self.execute(sql!("remove_worker"), [id.as_str()]).map(|_| ())
+    }
+
+    pub(crate) fn put_audit(
+        &self,
+        actor: &Actor,
+        action: &str,
+        target: &str,
+        detail: &Metadata,
+        now: Timestamp,
+    ) -> Tried<()> {
+        let detail = serde_json::to_string(detail)?;
+        self.execute(sql!("write_audit"), (now.as_micros(), actor.as_str(), action, target, detail))
+            .map(|_| ())
+    }
+
+    pub(crate) fn write_audit(&self, request: &WriteAudit, now: Timestamp) -> Tried<()> {
+        self.put_audit(&request.actor, request.action.as_str(), &request.target, &request.detail, now)
+    }
+
+    pub(crate) fn put_access_key(&self, request: &PutAccessKey, now: Timestamp) -> Tried<bool> {
+        if let Some(key) = self.one(sql!("access_key_by_name"), [request.name.as_str()], access_key)? {
+            return Ok(key.hash == request.hash);
+        }
+        if self.access_key(request.hash)?.is_some() {
+            return Ok(false);
+        }
+        let queues = request.queues.as_ref().map(serde_json::to_string).transpose()?;
+        let params = (
+            request.name.as_str(),
+            request.hash,
+            serde_json::to_string(&request.roles)?,
+            queues,
+            request.expires_at.map(Timestamp::as_micros),
+            now.as_micros(),
+        );
+        self.execute(sql!("put_access_key"), params)?;
+        let mut detail = Metadata::new();
+        detail.insert("roles".into(), serde_json::to_value(&request.roles)?);
+        self.put_audit(&request.actor, "key.create", request.name.as_str(), &detail, now)?;
+        Ok(true)
+    }
+
+    pub(crate) fn revoke_access_key(
+        &self,
+        request: &RevokeAccessKey,
+        now: Timestamp,
+    ) -> Tried<Option<AccessKey>> {
+        let found = self.one(sql!("access_key_by_name"), [request.name.as_str()], access_key)?;
+        let Some(mut key) = found else { return Ok(None) };
+        if key.revoked_at.is_none() {
+            key.revoked_at = Some(now);
+            self.execute(sql!("revoke_access_key"), (request.name.as_str(), now.as_micros()))?;
+            self.put_audit(&request.actor, "key.revoke", request.name.as_str(), &Metadata::new(), now)?;
+        }
+        Ok(Some(key))
+    }
+
+    pub(crate) fn put_answer(&self, promise: &Idempotency, body: &[u8], now: Timestamp) -> Tried<()> {
+        let until = now.plus_ms(ANSWER_KEPT_MS).as_micros();
+        self.execute(sql!("remember"), (promise.key.as_str(), promise.request_hash, body, until)).map(|_| ())
+    }
+
+    pub(crate) fn remember(&self, request: &Remember, now: Timestamp) -> Tried<Result<Vec<u8>, Refusal>> {
+        match self.recall(&request.idempotency, now)? {
+            Ok(Some(body)) => Ok(Ok(body)),
+            Err(refusal) => Ok(Err(refusal)),
+            Ok(None) => {
+                self.put_answer(&request.idempotency, &request.body, now)?;
+                Ok(Ok(request.body.clone()))
+            }
+        }
+    }
+}

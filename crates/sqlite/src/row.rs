@@ -1,0 +1,300 @@
+//! Between rows and values: the only place that knows the order of columns.
+
+use crate::error::{Failure, Tried};
+use rusqlite::types::{FromSql, ToSql};
+use rusqlite::{Row, Statement};
+use windlass_core::unique::Policy;
+use windlass_core::wait::ApprovalStatus;
+use windlass_core::{
+    Actor, Approval, ApprovalId, Event, Job, JobId, Key, LeaseHash, LeaseMs, Name, Payload, Status,
+    Timestamp, WaitFor, What, Who, Worker,
+};
+
+/// Reads columns one after the other.
+struct Columns<'r, 's> {
+    row: &'r Row<'s>,
+    next: usize,
+}
+
+impl Columns<'_, '_> {
+    fn get<T: FromSql>(&mut self) -> Tried<T> {
+        self.next += 1;
+        Ok(self.row.get(self.next - 1)?)
+    }
+
+    fn text<T>(&mut self, read: impl FnOnce(&str) -> Option<T>) -> Tried<T> {
+        self.opt_text(read)?.ok_or_else(|| Failure::Unreadable(format!("column {} is null", self.next - 1)))
+    }
+
+    fn opt_text<T>(&mut self, read: impl FnOnce(&str) -> Option<T>) -> Tried<Option<T>> {
+        self.next += 1;
+        let value = self.row.get_ref(self.next - 1)?;
+        let Some(text) = value.as_str_or_null().map_err(|e| Failure::Unreadable(e.to_string()))? else {
+            return Ok(None);
+        };
+        read(text).map(Some).ok_or_else(|| Failure::Unreadable(format!("column {}: {text:?}", self.next - 1)))
+    }
+
+    fn time(&mut self) -> Tried<Timestamp> {
+        Ok(Timestamp::from_micros(self.get()?))
+    }
+
+    fn opt_time(&mut self) -> Tried<Option<Timestamp>> {
+        Ok(self.get::<Option<i64>>()?.map(Timestamp::from_micros))
+    }
+
+    fn opt_job(&mut self) -> Tried<Option<JobId>> {
+        Ok(self.get::<Option<[u8; 16]>>()?.map(JobId::from_bytes))
+    }
+}
+
+fn name(text: &str) -> Option<Name> {
+    Name::try_from(text).ok()
+}
+
+fn who(text: &str) -> Option<Who> {
+    Who::try_from(text).ok()
+}
+
+/// A row of `jobs`.
+pub(crate) fn job(row: &Row<'_>) -> Tried<Job> {
+    let mut c = Columns { row, next: 0 };
+    Ok(Job {
+        id: JobId::from_bytes(c.get()?),
+        queue: c.text(name)?,
+        kind: c.text(name)?,
+        priority: c.get()?,
+        status: c.text(Status::parse)?,
+        due_at: c.opt_time()?,
+        deadline_at: c.opt_time()?,
+        worker_id: c.opt_text(who)?,
+        lease_hash: c.get::<Option<[u8; 16]>>()?.map(LeaseHash),
+        lease_expires_at: c.opt_time()?,
+        epoch: c.get()?,
+        assignment: c.get()?,
+        attempt: c.get()?,
+        retries: c.get()?,
+        max_retries: c.get()?,
+        crashes: c.get()?,
+        version: c.get()?,
+        generation: c.get()?,
+        progress: c.get()?,
+        stage: c.get()?,
+        waiting_for: c.opt_text(WaitFor::parse)?,
+        wait_name: c.opt_text(name)?,
+        wait_version: c.get()?,
+        wake_version: c.get()?,
+        signals: c.get()?,
+        children: c.get()?,
+        parent_id: c.opt_job()?,
+        cancel_requested_at: c.opt_time()?,
+        steps_from: c.get()?,
+        unique_policy: c.opt_text(Policy::from_text)?,
+        timeout_ms: c.get()?,
+        lease_ms: c.get::<Option<i64>>()?.and_then(|ms| LeaseMs::new(ms).ok()),
+        grace_ms: c.get()?,
+        backoff: c.opt_text(|t| serde_json::from_str(t).ok())?,
+        result_version: c.get()?,
+        error_version: c.get()?,
+        error_code: c.opt_text(who)?,
+        checkpoint_version: c.get()?,
+        meta_version: c.get()?,
+        created_at: c.time()?,
+        started_at: c.opt_time()?,
+        updated_at: c.time()?,
+        finished_at: c.opt_time()?,
+    })
+}
+
+/// Binds values one after the other.
+pub(crate) struct Binder<'a, 'c> {
+    statement: &'a mut Statement<'c>,
+    next: usize,
+}
+
+impl<'a, 'c> Binder<'a, 'c> {
+    pub(crate) fn new(statement: &'a mut Statement<'c>) -> Self {
+        Self { statement, next: 0 }
+    }
+
+    pub(crate) fn put(&mut self, value: impl ToSql) -> Tried<()> {
+        self.next += 1;
+        Ok(self.statement.raw_bind_parameter(self.next, value)?)
+    }
+
+    fn time(&mut self, value: Option<Timestamp>) -> Tried<()> {
+        self.put(value.map(Timestamp::as_micros))
+    }
+
+    pub(crate) fn execute(self) -> Tried<usize> {
+        Ok(self.statement.raw_execute()?)
+    }
+}
+
+/// Every column of `jobs`, for an insert.
+pub(crate) fn insert_job(statement: &mut Statement<'_>, job: &Job) -> Tried<usize> {
+    let mut b = Binder::new(statement);
+    b.put(job.id.as_bytes())?;
+    b.put(job.queue.as_str())?;
+    b.put(job.kind.as_str())?;
+    b.put(job.priority)?;
+    b.put(job.status.as_str())?;
+    b.time(job.due_at)?;
+    b.time(job.deadline_at)?;
+    b.put(job.worker_id.as_ref().map(Who::as_str))?;
+    b.put(job.lease_hash.map(|h| h.0))?;
+    b.time(job.lease_expires_at)?;
+    b.put(job.epoch)?;
+    b.put(job.assignment)?;
+    b.put(job.attempt)?;
+    b.put(job.retries)?;
+    b.put(job.max_retries)?;
+    b.put(job.crashes)?;
+    b.put(job.version)?;
+    b.put(job.generation)?;
+    b.put(job.progress)?;
+    b.put(job.stage.as_deref())?;
+    b.put(job.waiting_for.map(WaitFor::as_str))?;
+    b.put(job.wait_name.as_ref().map(Name::as_str))?;
+    b.put(job.wait_version)?;
+    b.put(job.wake_version)?;
+    b.put(job.signals)?;
+    b.put(job.children)?;
+    b.put(job.parent_id.as_ref().map(JobId::as_bytes))?;
+    b.time(job.cancel_requested_at)?;
+    b.put(job.steps_from)?;
+    b.put(job.unique_policy.map(Policy::to_text))?;
+    b.put(job.timeout_ms)?;
+    b.put(job.lease_ms.map(LeaseMs::get))?;
+    b.put(job.grace_ms)?;
+    b.put(job.backoff.map(|v| serde_json::to_string(&v)).transpose()?)?;
+    b.put(job.result_version)?;
+    b.put(job.error_version)?;
+    b.put(job.error_code.as_ref().map(Who::as_str))?;
+    b.put(job.checkpoint_version)?;
+    b.put(job.meta_version)?;
+    b.time(Some(job.created_at))?;
+    b.time(job.started_at)?;
+    b.time(Some(job.updated_at))?;
+    b.time(job.finished_at)?;
+    b.execute()
+}
+
+/// Everything that can change about a job, in the order of `move_job.sql`.
+pub(crate) fn move_job(statement: &mut Statement<'_>, job: &Job) -> Tried<usize> {
+    let mut b = Binder::new(statement);
+    b.put(job.id.as_bytes())?;
+    b.put(job.status.as_str())?;
+    b.time(job.due_at)?;
+    b.time(job.deadline_at)?;
+    b.put(job.worker_id.as_ref().map(Who::as_str))?;
+    b.put(job.lease_hash.map(|h| h.0))?;
+    b.time(job.lease_expires_at)?;
+    b.put(job.epoch)?;
+    b.put(job.assignment)?;
+    b.put(job.attempt)?;
+    b.put(job.retries)?;
+    b.put(job.crashes)?;
+    b.put(job.version)?;
+    b.put(job.generation)?;
+    b.put(job.progress)?;
+    b.put(job.stage.as_deref())?;
+    b.put(job.waiting_for.map(WaitFor::as_str))?;
+    b.put(job.wait_name.as_ref().map(Name::as_str))?;
+    b.put(job.wait_version)?;
+    b.put(job.wake_version)?;
+    b.put(job.signals)?;
+    b.put(job.children)?;
+    b.time(job.cancel_requested_at)?;
+    b.put(job.steps_from)?;
+    b.put(job.result_version)?;
+    b.put(job.error_version)?;
+    b.put(job.error_code.as_ref().map(Who::as_str))?;
+    b.put(job.checkpoint_version)?;
+    b.put(job.meta_version)?;
+    b.time(job.started_at)?;
+    b.time(Some(job.updated_at))?;
+    b.time(job.finished_at)?;
+    b.execute()
+}
+
+/// A row of `job_events`; its place in the feed is the first column.
+pub(crate) fn event(row: &Row<'_>) -> Tried<Event> {
+    let mut c = Columns { row, next: 1 };
+    let job = JobId::from_bytes(c.get()?);
+    let version = c.get()?;
+    let at = c.time()?;
+    let type_name: String = c.get()?;
+    let actor = c.text(|t| Actor::try_from(t).ok())?;
+    let attempt = c.get()?;
+    let generation = c.get()?;
+    let lease = c.get::<Option<[u8; 16]>>()?.map(LeaseHash);
+    let key = c.opt_text(|t| Some(Key::stored(t)))?;
+    let detail: Option<String> = c.get()?;
+    let is_json: Option<bool> = c.get()?;
+    let payload: Option<Vec<u8>> = c.get()?;
+    let what = What::read(&type_name, detail.as_deref())?;
+    let payload = payload.map(|bytes| Payload::stored(bytes, is_json.unwrap_or(false)));
+    Ok(Event { job, version, at, actor, attempt, generation, lease, key, what, payload })
+}
+
+/// An event for the log, in the order of `append_event.sql`.
+pub(crate) fn append_event(statement: &mut Statement<'_>, seq: i64, event: &Event) -> Tried<usize> {
+    let facts = match &event.what {
+        What::JobCreated(facts) => Some(facts),
+        _ => None,
+    };
+    let mut b = Binder::new(statement);
+    b.put(seq)?;
+    b.put(event.job.as_bytes())?;
+    b.put(event.version)?;
+    b.put(event.at.as_micros())?;
+    b.put(event.what.type_name())?;
+    b.put(event.actor.as_str())?;
+    b.put(event.attempt)?;
+    b.put(event.generation)?;
+    b.put(event.lease.map(|l| l.0))?;
+    b.put(event.key.as_ref().map(Key::as_str))?;
+    b.put(event.what.detail())?;
+    b.put(event.payload.as_ref().map(Payload::is_json))?;
+    b.put(event.payload.as_ref().map(Payload::as_bytes))?;
+    b.put(facts.map(|f| f.kind.as_str()))?;
+    b.put(facts.and_then(|f| f.agent_id.as_ref()).map(Who::as_str))?;
+    b.put(facts.and_then(|f| f.parent_id.as_ref()).map(JobId::as_bytes))?;
+    b.execute()
+}
+
+/// A row of `approvals`.
+pub(crate) fn approval(row: &Row<'_>) -> Tried<Approval> {
+    let mut c = Columns { row, next: 0 };
+    Ok(Approval {
+        id: ApprovalId::from_bytes(c.get()?),
+        job: JobId::from_bytes(c.get()?),
+        name: c.text(name)?,
+        status: c.text(ApprovalStatus::parse)?,
+        required: c.get()?,
+        approved: c.get()?,
+        expires_at: c.time()?,
+        token_hash: c.get()?,
+        token_used: c.get()?,
+        asked_version: c.get()?,
+        asked_at: c.time()?,
+        decided_at: c.opt_time()?,
+    })
+}
+
+/// A row of `workers`.
+pub(crate) fn worker(row: &Row<'_>) -> Tried<Worker> {
+    let mut c = Columns { row, next: 0 };
+    Ok(Worker {
+        id: c.text(who)?,
+        queues: c.text(|t| serde_json::from_str(t).ok())?,
+        kinds: c.text(|t| serde_json::from_str(t).ok())?,
+        capacity: c.get()?,
+        labels: c.text(|t| serde_json::from_str(t).ok())?,
+        draining: c.get()?,
+        started_at: c.time()?,
+        seen_at: c.time()?,
+        expires_at: c.time()?,
+    })
+}

@@ -1,0 +1,121 @@
+//! The verbs of the store, each to its module: writes through the writer, reads through a reader.
+
+use crate::SqliteStore;
+use async_trait::async_trait;
+use std::sync::Arc;
+use windlass_core::step::Recorded;
+use windlass_core::unique::Hold;
+use windlass_core::{
+    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, LogLine, Name, Refusal, Term,
+    Timestamp, Who, Worker,
+};
+use windlass_store::fresh::wall_clock;
+use windlass_store::*;
+
+fn at(now: Now) -> Timestamp {
+    now.unwrap_or_else(wall_clock)
+}
+
+macro_rules! verbs {
+    ($($group:ident {
+        $(write $verb:ident($request:ident: $asked:ty) -> $answer:ty;)*
+        $(read $seen:ident($wish:ident: $wanted:ty) -> $found:ty = |$db:ident, $now:ident| $body:expr;)*
+        $(also { $($rest:item)* })?
+    })*) => {
+        $(
+            #[async_trait]
+            impl $group for SqliteStore {
+                $(
+                    async fn $verb(&self, $request: $asked, now: Now) -> StoreResult<$answer> {
+                        self.writer.write(now, move |tx, now| tx.$verb(&$request, now)).await
+                    }
+                )*
+                $(
+                    async fn $seen(&self, $wish: $wanted, now: Now) -> StoreResult<$found> {
+                        let $now = at(now);
+                        self.readers.read(move |$db| { let _ = ($now, &$wish); $body }).await
+                    }
+                )*
+                $($($rest)*)?
+            }
+        )*
+    };
+}
+
+verbs! {
+    Jobs {
+        write enqueue(request: Enqueue) -> Result<Vec<Enqueued>, BatchRefusal>;
+        write append(request: Append) -> Result<Told, Refusal>;
+        write progress(request: Progress) -> Result<Told, Refusal>;
+        write record_step(request: RecordStep) -> Result<Told, Refusal>;
+        write cancel(request: Cancel) -> Answer;
+        write redrive(request: Redrive) -> Answer;
+        write fork(request: Fork) -> Answer;
+        write write_logs(request: WriteLogs) -> Result<(), Refusal>;
+        read job(id: JobId) -> Option<JobView> = |db, now| db.view(id, now);
+        read jobs(list: List) -> Result<Page<Listed>, Refusal> = |db, now| db.jobs(&list);
+        read counts(cap: i64) -> Counts = |db, now| db.counts(cap);
+        read events(wish: ReadEvents) -> Vec<Event> = |db, now| db.events(&wish);
+        read at_version(wish: AtVersion) -> Option<Job> = |db, now| db.at_version(&wish);
+        read steps(id: JobId) -> Option<Recorded> = |db, now| db.steps(id);
+        read logs(wish: ReadLogs) -> Vec<LogLine> = |db, now| db.logs(&wish);
+        read find_key(wish: FindKey) -> Option<Hold> = |db, now| db.find_key(&wish.scope, &wish.key, now);
+    }
+    Leases {
+        write claim_one(request: ClaimOne) -> Result<Claimed, Refusal>;
+        write assign(request: Assign) -> Vec<Answer>;
+        write start(request: Start) -> Result<Claimed, Refusal>;
+        write extend(request: Extend) -> Vec<Result<Extended, Refusal>>;
+        write settle(request: Settle) -> Vec<Answer>;
+        write sweep(request: Sweep) -> Vec<Swept>;
+        also {
+            async fn claim(&self, request: ClaimMany, now: Now) -> StoreResult<Vec<Claimed>> {
+                let positions = Arc::clone(&self.positions);
+                self.writer.write(now, move |tx, now| tx.claim(&request, &positions, now)).await
+            }
+        }
+    }
+    Waits {
+        write signal(request: Signal) -> Answer;
+        write ask(request: Ask) -> Result<Asked, Refusal>;
+        write vote(request: CastVote) -> Answer;
+        read approval(id: ApprovalId) -> Option<ApprovalView> = |db, now| db.approval(id);
+        read approvals(wish: ListApprovals) -> Vec<ApprovalView> = |db, now| db.approvals(&wish, now);
+    }
+    Terms {
+        write acquire_term(request: AcquireTerm) -> Result<Term, Term>;
+        write renew_term(request: RenewTerm) -> Result<Term, Refusal>;
+        write resign_term(request: ResignTerm) -> Result<(), Refusal>;
+        read term(name: Name) -> Option<Term> = |db, now| db.term(&name);
+    }
+    Retention {
+        write purge(request: Purge) -> Vec<Result<(), Refusal>>;
+        read archive(wish: ReadArchive) -> Vec<Archived> = |db, now| db.archive(wish);
+    }
+    Registry {
+        write put_queue(request: PutQueue) -> Result<(), Refusal>;
+        write pause_queue(request: PauseQueue) -> ();
+        write put_worker(request: PutWorker) -> Worker;
+        write drain_worker(request: DrainWorker) -> Option<Worker>;
+        write remove_worker(request: Who) -> ();
+        write write_audit(request: WriteAudit) -> ();
+        write put_access_key(request: PutAccessKey) -> bool;
+        write revoke_access_key(request: RevokeAccessKey) -> Option<AccessKey>;
+        write remember(request: Remember) -> Result<Vec<u8>, Refusal>;
+        read queues(cap: i64) -> Vec<QueueState> = |db, now| db.queues(cap, now);
+        read workers(none: ()) -> Vec<Worker> = |db, now| db.workers();
+        read audit(wish: ReadAudit) -> Vec<AuditEntry> = |db, now| db.audit(wish);
+        read access_key(hash: [u8; 32]) -> Option<AccessKey> = |db, now| db.access_key(hash);
+        read access_keys(none: ()) -> Vec<AccessKey> = |db, now| db.access_keys();
+        read recall(promise: Idempotency) -> Result<Option<Vec<u8>>, Refusal> = |db, now| db.recall(&promise, now);
+    }
+    Feed {
+        read feed_head(none: ()) -> FeedCursor = |db, now| db.feed_head();
+        read feed(wish: ReadFeed) -> Result<FeedPage, Refusal> = |db, now| db.feed(&wish);
+        also {
+            fn hints(&self) -> Hints {
+                self.hinter.hints()
+            }
+        }
+    }
+}
