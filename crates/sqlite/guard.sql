@@ -223,7 +223,8 @@ BEGIN
     CASE NEW.status WHEN 'failed' THEN 1 END,
     CASE NEW.status WHEN 'failed' THEN CAST('{"code":"by_hand","message":"failed by hand"}' AS BLOB) END);
   DELETE FROM job_keys WHERE job_id = OLD.id AND OLD.unique_policy IN ('active', 'succeeded');
-  UPDATE approvals SET status = 'void', decided_at = (SELECT finished_at FROM jobs WHERE id = OLD.id)
+  UPDATE approvals SET decided_at = (SELECT finished_at FROM jobs WHERE id = OLD.id),
+    status = CASE WHEN expires_at <= (SELECT finished_at FROM jobs WHERE id = OLD.id) THEN 'expired' ELSE 'void' END
   WHERE job_id = OLD.id AND +status = 'pending';
   UPDATE jobs SET version = version + 1, children = children - 1,
     updated_at = (SELECT finished_at FROM jobs WHERE id = OLD.id),
@@ -236,7 +237,7 @@ BEGIN
     deadline_at = CASE WHEN children = 1 AND status = 'waiting' AND waiting_for = 'children' AND due_at IS NULL
       AND (deadline_at IS NULL OR deadline_at > (SELECT finished_at FROM jobs WHERE id = OLD.id))
       THEN NULL ELSE deadline_at END
-  WHERE id = OLD.parent_id AND finished_at IS NULL AND children > 0;
+  WHERE id = OLD.parent_id AND status <> 'completed' AND children > 0;
   INSERT INTO job_events (seq, job_id, version, at, type, actor, attempt, generation, detail)
   SELECT (SELECT 1 + max(purged_seq, coalesce((SELECT max(seq) FROM job_events), 0)) FROM windlass_store),
     p.id, p.version, p.updated_at, 'job_child_finished', 'sql', p.attempt, p.generation,

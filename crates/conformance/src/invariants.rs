@@ -53,11 +53,12 @@ async fn every_listed(bed: &Bed) -> Vec<Listed> {
 async fn whole_feed(bed: &Bed) -> BTreeMap<JobId, Vec<FeedEvent>> {
     let (mut by_job, mut after) = (BTreeMap::<JobId, Vec<FeedEvent>>::new(), None);
     loop {
-        let request = ReadFeed { after, limit: 1_000 };
+        let request = ReadFeed { after: after.clone(), limit: 1_000 };
         let page = bed.store.feed(request, at(0)).await.expect("the store answers").expect("a page");
         if page.events.is_empty() {
             return by_job;
         }
+        assert_ne!(after.as_ref(), Some(&page.next), "a page that tells something goes on");
         after = Some(page.next);
         for event in page.events {
             by_job.entry(event.event.job).or_default().push(event);

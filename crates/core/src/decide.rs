@@ -230,7 +230,7 @@ pub(crate) fn check_holder(job: &Job, hash: LeaseHash, now: Timestamp) -> Result
     Ok(())
 }
 
-/// The row after a renewal: the one change without an event. Never shortens a lease, never passes a timeout.
+/// The row after a renewal: the one change without an event. It never passes a timeout or a forced cancel.
 pub fn renew(job: &Job, hash: LeaseHash, extend_ms: LeaseMs, now: Timestamp) -> Result<Job, Refusal> {
     check_lease(job, hash, now)?;
     let mut renewed = job.clone();
@@ -421,8 +421,11 @@ pub fn deny(job: &Job, name: &Name, reason: Option<&str>, now: Timestamp) -> Opt
     if !awaits(job, WaitFor::Approval, Some(name), now) {
         return None;
     }
-    let message = reason.unwrap_or("the approval was denied");
-    Some(fail(job, Who::word("approval_denied"), message, now))
+    Some(denied(job, reason, now))
+}
+
+pub(crate) fn denied(job: &Job, reason: Option<&str>, now: Timestamp) -> Move {
+    fail(job, Who::word("approval_denied"), reason.unwrap_or("the approval was denied"), now)
 }
 
 fn awaits(job: &Job, what: WaitFor, name: Option<&Name>, now: Timestamp) -> bool {

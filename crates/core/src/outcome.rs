@@ -1,7 +1,7 @@
 //! How a holder ends an attempt, and what follows.
 
 use crate::decide::{
-    Move, backoff_ms, cancelled, check_holder, check_lease, error_payload, fail, holder, time_out,
+    Move, backoff_ms, cancelled, check_holder, check_lease, denied, error_payload, fail, holder, time_out,
 };
 use crate::event::{self, Event, What};
 use crate::job::{Job, RunAt, Version};
@@ -92,6 +92,8 @@ pub struct Found {
     pub signal: Option<Version>,
     /// The newest approval of the awaited name.
     pub approval: Option<Approval>,
+    /// Why it was denied, if it was.
+    pub denial: Option<String>,
 }
 
 pub(crate) fn settle(job: &Job, hash: LeaseHash, outcome: Outcome, now: Timestamp) -> Result<Move, Refusal> {
@@ -186,7 +188,7 @@ fn wait_on(job: &Job, wait: Wait, found: Found, now: Timestamp) -> Result<Move, 
                     detail.due_at = Some(now);
                 }
                 ApprovalStatus::Denied => {
-                    return Ok(fail(job, Who::word("approval_denied"), "the approval was denied", now));
+                    return Ok(denied(job, found.denial.as_deref(), now));
                 }
                 ApprovalStatus::Expired => {
                     let message = "the approval was not decided in time";

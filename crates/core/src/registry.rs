@@ -164,7 +164,7 @@ pub struct AuditEntry {
     pub at: Timestamp,
     /// Who.
     pub actor: Actor,
-    /// What, as a word: `queue.pause`, `approval.token_wrong`.
+    /// What, as a word: `queue.pause`, `approval.refused`.
     pub action: Name,
     /// On what.
     pub target: String,

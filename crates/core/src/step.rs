@@ -1,10 +1,11 @@
 //! What the log of a job remembers for its next attempt: steps, tools in doubt, waits, kept signals.
 
 use crate::event::{Event, What};
+use crate::ids::ApprovalId;
 use crate::job::Version;
 use crate::name::Name;
 use crate::payload::Payload;
-use crate::wait::{WaitFor, Wake, WakeOutcome};
+use crate::wait::{Decision, WaitFor, Wake, WakeOutcome};
 
 /// How far a step came.
 #[derive(Debug, Clone, PartialEq)]
@@ -142,6 +143,16 @@ pub fn wake(waiting: &Event, ended_by: Option<&Event>) -> Option<Wake> {
         name: d.name.clone(),
         outcome,
         payload: signal.and_then(|e| e.payload.clone()),
+    })
+}
+
+/// Why an approval was denied, if it was and a reason was given.
+pub fn denial(events: &[Event], approval: ApprovalId) -> Option<String> {
+    events.iter().rev().find_map(|e| match &e.what {
+        What::JobApprovalVoted(v) if v.approval == approval && v.decision == Decision::Deny => {
+            v.reason.clone()
+        }
+        _ => None,
     })
 }
 

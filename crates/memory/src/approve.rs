@@ -49,7 +49,7 @@ impl State {
             approved: open.map_or(0, |approval| approval.approved),
             expires_at,
             token_hash: request.link_hash,
-            token_used: false,
+            token_used: open.as_ref().is_some_and(|a| a.token_used),
             asked_version: step.event.version,
             asked_at: open.map_or(now, |approval| approval.asked_at),
             decided_at: None,

@@ -3,7 +3,7 @@
 use crate::state::{Entry, State, in_batch};
 use windlass_core::decide::{Command, decide};
 use windlass_core::outcome::Found;
-use windlass_core::step::kept_signal;
+use windlass_core::step::{denial, kept_signal};
 use windlass_core::wait::{ApprovalStatus, Wait, WaitFor};
 use windlass_core::{Answer, Done, Outcome, Timestamp, What};
 use windlass_store::{Settle, SettleItem};
@@ -51,12 +51,13 @@ impl State {
         let Some(name) = &wait.name else { return Found::default() };
         match wait.waits_for {
             WaitFor::Signal if entry.job.signals > 0 => {
-                Found { signal: kept_signal(&entry.events, name, entry.job.steps_from), approval: None }
+                Found { signal: kept_signal(&entry.events, name, entry.job.steps_from), ..Found::default() }
             }
             WaitFor::Approval => {
                 let newest = self.newest_approval(entry, name);
                 let known = newest.filter(|approval| approval.asked_version > entry.job.steps_from);
-                Found { signal: None, approval: known.cloned() }
+                let denial = known.and_then(|approval| denial(&entry.events, approval.id));
+                Found { signal: None, approval: known.cloned(), denial }
             }
             _ => Found::default(),
         }

@@ -211,7 +211,10 @@ impl State {
             if let Some(approval) = self.approvals.get_mut(approval)
                 && approval.status == ApprovalStatus::Pending
             {
-                approval.status = ApprovalStatus::Void;
+                approval.status = match approval.status_at(now) {
+                    ApprovalStatus::Expired => ApprovalStatus::Expired,
+                    _ => ApprovalStatus::Void,
+                };
                 approval.decided_at = Some(now);
             }
         }

@@ -8,7 +8,7 @@ use windlass_core::step::{Recorded, recorded};
 use windlass_core::{Answer, Done, Job, JobId, LogLine, Refusal, Timestamp, Version};
 use windlass_store::{Append, Progress, ReadLogs, RecordStep, Told, WriteLogs};
 
-impl Tx<'_> {
+impl Tx<'_, '_> {
     /// Decides, writes and answers.
     pub(crate) fn carry(&self, job: &Job, command: Command, now: Timestamp) -> Tried<Answer> {
         match decide(job, command, now) {

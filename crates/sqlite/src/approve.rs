@@ -12,7 +12,7 @@ use windlass_core::{
 };
 use windlass_store::{ApprovalView, Ask, Asked, CastVote, ListApprovals};
 
-impl Tx<'_> {
+impl Tx<'_, '_> {
     pub(crate) fn put_approval(&self, a: &Approval) -> Tried<()> {
         let params = rusqlite::params![
             a.id.as_bytes(),
@@ -73,7 +73,7 @@ impl Tx<'_> {
             approved: open.as_ref().map_or(0, |a| a.approved),
             expires_at: asked.expires_at,
             token_hash: request.link_hash,
-            token_used: false,
+            token_used: open.as_ref().is_some_and(|a| a.token_used),
             asked_version: step.job.version,
             asked_at: open.as_ref().map_or(now, |a| a.asked_at),
             decided_at: None,

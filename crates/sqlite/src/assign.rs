@@ -8,7 +8,7 @@ use windlass_core::limits::{self, BATCH_MAX, LEASE_MAX_MS};
 use windlass_core::{Answer, Done, JobId, Refusal, Status, Timestamp, Who, event};
 use windlass_store::{Assign, Claimed, Start};
 
-impl Tx<'_> {
+impl Tx<'_, '_> {
     pub(crate) fn assign(&self, request: &Assign, now: Timestamp) -> Tried<Vec<Answer>> {
         let term = self.term(&request.term)?;
         let refusal = if !term.as_ref().is_some_and(|t| t.allows(request.epoch, now)) {

@@ -5,6 +5,7 @@ use crate::error::Tried;
 use crate::row;
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
 use windlass_core::decide::{Claim, Command, decide};
 use windlass_core::limits::{CLAIM_MAX, PRIORITY_MAX, PRIORITY_MIN};
 use windlass_core::step::{self, Progressed};
@@ -13,13 +14,15 @@ use windlass_core::{
 };
 use windlass_store::{ClaimMany, ClaimOne, Claimed};
 
+/// How long a look may go on from where the last one ended before it starts from the beginning again.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// How many entries of the due index one look for some kinds may read.
 const SCAN_MAX: usize = 5_000;
 
 /// Where the next look for some kinds goes on in a queue and priority, when the last one ran into its limit:
 /// a million due jobs of other kinds cost every claim a bounded scan, and hide nothing for ever.
 #[derive(Debug, Default)]
-pub(crate) struct Positions(Mutex<HashMap<Look, Position>>);
+pub(crate) struct Positions(Mutex<HashMap<Look, (Position, Instant)>>);
 
 /// Queue, priority and kinds.
 type Look = (Name, i64, Vec<Name>);
@@ -31,20 +34,25 @@ const START: Position = (i64::MIN, [0; 16]);
 
 impl Positions {
     fn get(&self, key: &Look) -> Position {
-        self.0.lock().map_or(START, |map| map.get(key).copied().unwrap_or(START))
+        let position = self.0.lock().ok().and_then(|map| map.get(key).copied());
+        position.filter(|(_, since)| since.elapsed() < SWEEP_EVERY).map_or(START, |(position, _)| position)
     }
 
+    #[expect(clippy::disallowed_methods, reason = "measures how old a hint is, in this process only")]
     fn set(&self, key: Look, position: Option<Position>) {
-        if let Ok(mut map) = self.0.lock() {
-            match position {
-                Some(position) => map.insert(key, position),
-                None => map.remove(&key),
-            };
-        }
+        let Ok(mut map) = self.0.lock() else { return };
+        let Some(position) = position else {
+            map.remove(&key);
+            return;
+        };
+        let fresh = (position, Instant::now());
+        let kept = map.entry(key).or_insert(fresh);
+        // Its age is that of the look from the start, not of the last step.
+        *kept = if kept.1.elapsed() < SWEEP_EVERY { (position, kept.1) } else { fresh };
     }
 }
 
-impl Tx<'_> {
+impl Tx<'_, '_> {
     pub(crate) fn claim(
         &self,
         request: &ClaimMany,
@@ -133,10 +141,13 @@ impl Tx<'_> {
         }
         let ran_out = scanned < SCAN_MAX && found.len() < want;
         let began_late = (from_due, from_id) != START;
-        let stopped_by_limit = scanned == SCAN_MAX && found.len() < want;
-        positions.set(key, if stopped_by_limit { last } else { None });
+        // Others stand in between: the next look goes on here, until the end is reached or the position is old.
+        let passed_over = began_late || scanned > found.len();
+        positions.set(key, if passed_over && !ran_out { last } else { None });
+        // Some of what was found may end here instead of being handed out; then there is room for more.
+        let more = found.len() == want || (ran_out && began_late);
         let jobs = found.into_iter().map(|id| self.job(id)).collect::<Tried<Vec<_>>>()?;
-        Ok((jobs.into_iter().flatten().collect(), ran_out && began_late))
+        Ok((jobs.into_iter().flatten().collect(), more))
     }
 
     /// Claims one row that is due. Answers it only if it was handed out: a lease that was lost too often, or
@@ -175,9 +186,15 @@ impl Tx<'_> {
     }
 
     fn held_already(&self, claim: &Claim, now: Timestamp) -> Tried<Vec<Job>> {
-        let mut held = self.all(sql!("held"), [claim.worker.as_str()], row::job)?;
-        held.retain(|job| holds(job, claim, now));
-        Ok(held)
+        let mine = |r: &rusqlite::Row<'_>| {
+            let (id, attempt): ([u8; 16], i32) = (r.get(0)?, r.get(1)?);
+            let hash: Option<[u8; 16]> = r.get(2)?;
+            let id = JobId::from_bytes(id);
+            Ok((hash == Some(claim.secret.token(id, attempt).hash().0)).then_some(id))
+        };
+        let mine = self.all(sql!("held"), [claim.worker.as_str()], mine)?;
+        let held = mine.into_iter().flatten().map(|id| self.job(id)).collect::<Tried<Vec<_>>>()?;
+        Ok(held.into_iter().flatten().filter(|job| holds(job, claim, now)).collect())
     }
 }
 

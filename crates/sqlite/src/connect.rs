@@ -1,6 +1,7 @@
 //! Opening the file: pragmas, functions the guard asks for, file systems that cannot carry the locks.
 
 use crate::error::OpenError;
+use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use std::path::Path;
@@ -48,6 +49,8 @@ pub(crate) fn settle_in(conn: &Connection, max_pages: Option<u32>) -> rusqlite::
     // FULL: a commit is on the disk before anybody hears of it.
     conn.pragma_update(None, "synchronous", "FULL")?;
     conn.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+    // The engine's own statements carry the law in their WHERE; triggers guard against everybody else.
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
     if let Some(pages) = max_pages {
         conn.pragma_update(None, "max_page_count", pages)?;
     }

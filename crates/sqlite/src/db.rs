@@ -2,8 +2,8 @@
 
 use crate::error::{Failure, Tried};
 use crate::row;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row};
-use std::cell::Cell;
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, Statement};
+use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use windlass_core::decide::{Command, Move, counts_children, decide};
 use windlass_core::{
@@ -18,14 +18,51 @@ macro_rules! sql {
 }
 pub(crate) use sql;
 
+/// The statements of the hot path, compiled once and kept: looking one up costs as much as a read.
+struct Hot<'c> {
+    job: RefCell<Statement<'c>>,
+    event: RefCell<Statement<'c>>,
+    append_event: RefCell<Statement<'c>>,
+    insert_job: RefCell<Statement<'c>>,
+    move_job: RefCell<Statement<'c>>,
+}
+
 /// Reading.
 pub(crate) struct Db<'c> {
     conn: &'c Connection,
+    hot: Option<Hot<'c>>,
 }
 
 impl<'c> Db<'c> {
+    /// For a read or two.
     pub(crate) fn new(conn: &'c Connection) -> Self {
-        Self { conn }
+        Self { conn, hot: None }
+    }
+
+    /// For a thread that does nothing else.
+    pub(crate) fn hot(conn: &'c Connection) -> rusqlite::Result<Self> {
+        let prepare = |sql: &str| conn.prepare(sql).map(RefCell::new);
+        let hot = Hot {
+            job: prepare(sql!("job"))?,
+            event: prepare(sql!("event"))?,
+            append_event: prepare(sql!("append_event"))?,
+            insert_job: prepare(sql!("insert_job"))?,
+            move_job: prepare(sql!("move_job"))?,
+        };
+        Ok(Self { conn, hot: Some(hot) })
+    }
+
+    /// Runs a statement that is kept compiled, or one from the cache where none is.
+    fn kept<T>(
+        &self,
+        kept: impl for<'h> FnOnce(&'h Hot<'c>) -> &'h RefCell<Statement<'c>>,
+        sql: &str,
+        run: impl FnOnce(&mut Statement<'c>) -> Tried<T>,
+    ) -> Tried<T> {
+        match &self.hot {
+            Some(hot) => run(&mut kept(hot).borrow_mut()),
+            None => run(&mut *self.statement(sql)?),
+        }
     }
 
     pub(crate) fn statement(&self, sql: &str) -> Tried<CachedStatement<'c>> {
@@ -61,12 +98,20 @@ impl<'c> Db<'c> {
 
     /// The row of a job.
     pub(crate) fn job(&self, id: JobId) -> Tried<Option<Job>> {
-        self.one(sql!("job"), [id.as_bytes()], row::job)
+        self.kept(
+            |hot| &hot.job,
+            sql!("job"),
+            |s| s.query_row([id.as_bytes()], |row| Ok(row::job(row))).optional()?.transpose(),
+        )
     }
 
     /// One entry of a job's log.
     pub(crate) fn event(&self, job: JobId, version: Version) -> Tried<Option<Event>> {
-        self.one(sql!("event"), (job.as_bytes(), version), row::event)
+        self.kept(
+            |hot| &hot.event,
+            sql!("event"),
+            |s| s.query_row((job.as_bytes(), version), |row| Ok(row::event(row))).optional()?.transpose(),
+        )
     }
 
     /// The entry that carries a caller's key.
@@ -120,8 +165,8 @@ impl<'c> Db<'c> {
 }
 
 /// Writing: one transaction of the writer thread, shared by the verbs of one group.
-pub(crate) struct Tx<'c> {
-    db: Db<'c>,
+pub(crate) struct Tx<'w, 'c> {
+    db: &'w Db<'c>,
     /// The last number of the feed.
     seq: Cell<i64>,
     /// The last moment written: time never goes back.
@@ -131,17 +176,16 @@ pub(crate) struct Tx<'c> {
     due: Cell<bool>,
 }
 
-impl<'c> Deref for Tx<'c> {
+impl<'c> Deref for Tx<'_, 'c> {
     type Target = Db<'c>;
     fn deref(&self) -> &Db<'c> {
-        &self.db
+        self.db
     }
 }
 
-impl<'c> Tx<'c> {
+impl<'w, 'c> Tx<'w, 'c> {
     /// Inside a transaction that has begun.
-    pub(crate) fn new(conn: &'c Connection) -> Tried<Self> {
-        let db = Db::new(conn);
+    pub(crate) fn new(db: &'w Db<'c>) -> Tried<Self> {
         let (seq, last_at) = db
             .one(sql!("head"), (), |r| Ok((r.get(0)?, r.get(2)?)))?
             .ok_or_else(|| Failure::Unreadable("the table windlass_store is empty".into()))?;
@@ -174,13 +218,14 @@ impl<'c> Tx<'c> {
         self.seq.set(self.seq.get() + 1);
         self.last_at.set(self.last_at.get().max(event.at.as_micros()));
         self.wrote.set(true);
-        row::append_event(&mut *self.statement(sql!("append_event"))?, self.seq.get(), event)?;
+        let write = |s: &mut Statement<'c>| row::append_event(s, self.seq.get(), event);
+        self.kept(|hot| &hot.append_event, sql!("append_event"), write)?;
         Ok(())
     }
 
     /// A new job: its row beside the log that is written already.
     pub(crate) fn insert_job(&self, job: &Job, now: Timestamp) -> Tried<()> {
-        row::insert_job(&mut *self.statement(sql!("insert_job"))?, job)?;
+        self.kept(|hot| &hot.insert_job, sql!("insert_job"), |s| row::insert_job(s, job))?;
         self.hint_due(job, now);
         Ok(())
     }
@@ -189,7 +234,7 @@ impl<'c> Tx<'c> {
     pub(crate) fn write(&self, before: &Job, step: &Move) -> Tried<()> {
         let now = step.event.at;
         self.append_event(&step.event)?;
-        let moved = row::move_job(&mut *self.statement(sql!("move_job"))?, &step.job)?;
+        let moved = self.kept(|hot| &hot.move_job, sql!("move_job"), |s| row::move_job(s, &step.job))?;
         if moved != 1 {
             return Err(Failure::Unreadable(format!(
                 "job {} is not at version {}",
@@ -220,7 +265,10 @@ impl<'c> Tx<'c> {
         if job.frees_key() {
             self.execute(sql!("free_keys"), [job.id.as_bytes()])?;
         }
-        self.execute(sql!("void_approvals"), (job.id.as_bytes(), now.as_micros()))?;
+        // Created, claimed, asked, settled: before its fourth event nothing was asked.
+        if job.version > 3 {
+            self.execute(sql!("void_approvals"), (job.id.as_bytes(), now.as_micros()))?;
+        }
         let Some(parent) = job.parent_id.map_or(Ok(None), |id| self.job(id))? else { return Ok(()) };
         if !counts_children(&parent) || parent.children == 0 {
             return Ok(());

@@ -23,7 +23,7 @@ struct Plan<'r> {
     children: BTreeMap<JobId, (Option<LeaseHash>, Vec<JobId>)>,
 }
 
-impl Tx<'_> {
+impl Tx<'_, '_> {
     pub(crate) fn enqueue(
         &self,
         request: &Enqueue,
@@ -153,7 +153,7 @@ impl Tx<'_> {
     }
 }
 
-impl Tx<'_> {
+impl Tx<'_, '_> {
     /// Makes a job findable by its tags.
     pub(crate) fn tag(&self, job: JobId, facts: &Facts) -> Tried<()> {
         for tag in &facts.tags {

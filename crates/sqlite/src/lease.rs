@@ -7,7 +7,7 @@ use windlass_core::limits::{self, BATCH_MAX};
 use windlass_core::{JobId, LeaseMs, Refusal, Timestamp, Token};
 use windlass_store::{Extend, Extended};
 
-impl Tx<'_> {
+impl Tx<'_, '_> {
     pub(crate) fn extend(&self, request: &Extend, now: Timestamp) -> Tried<Vec<Result<Extended, Refusal>>> {
         let one =
             |(n, (job, token)): (usize, &(JobId, Token))| match limits::count("leases", n + 1, BATCH_MAX) {

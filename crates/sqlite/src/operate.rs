@@ -9,7 +9,7 @@ use windlass_core::unique::Hold;
 use windlass_core::{Actor, Answer, Done, Event, Invalid, Job, Refusal, Timestamp, Version, What};
 use windlass_store::{Cancel, Fork, Redrive};
 
-impl Tx<'_> {
+impl Tx<'_, '_> {
     pub(crate) fn cancel(&self, request: &Cancel, now: Timestamp) -> Tried<Answer> {
         let Some(job) = self.job(request.job)? else { return Ok(Err(Refusal::NotFound)) };
         if cancel_is_on_record(&job, &request.wish, now) {

@@ -129,7 +129,7 @@ impl Db<'_> {
     }
 }
 
-impl Tx<'_> {
+impl Tx<'_, '_> {
     pub(crate) fn take_key(&self, scope: &str, key: &str, hold: &Hold) -> Tried<()> {
         let expires_at = hold.expires_at.map(Timestamp::as_micros);
         let params = (scope, key, hold.job.as_bytes(), hold.payload_hash, expires_at);

@@ -33,7 +33,7 @@ impl Db<'_> {
     }
 }
 
-impl Tx<'_> {
+impl Tx<'_, '_> {
     pub(crate) fn purge(&self, request: &Purge, _: Timestamp) -> Tried<Vec<Result<(), Refusal>>> {
         self.keep_seq()?;
         let answers = request.jobs.iter().map(|(job, version)| self.purge_one(*job, *version)).collect();

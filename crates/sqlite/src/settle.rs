@@ -6,12 +6,12 @@ use crate::row;
 use windlass_core::decide::{Command, decide};
 use windlass_core::limits::{self, BATCH_MAX};
 use windlass_core::outcome::Found;
-use windlass_core::step::kept_signal;
+use windlass_core::step::{denial, kept_signal};
 use windlass_core::wait::{ApprovalStatus, Wait};
 use windlass_core::{Answer, Done, Job, Outcome, Refusal, Timestamp, WaitFor, What};
 use windlass_store::{Settle, SettleItem};
 
-impl Tx<'_> {
+impl Tx<'_, '_> {
     pub(crate) fn settle(&self, request: &Settle, now: Timestamp) -> Tried<Vec<Answer>> {
         let one = |(n, item)| match limits::count("items", n + 1, BATCH_MAX) {
             Ok(()) => self.settle_one(item, now),
@@ -56,7 +56,13 @@ impl Tx<'_> {
             }
             _ => None,
         };
-        Ok(Found { signal, approval })
+        let denial = match &approval {
+            Some(approval) if approval.status == ApprovalStatus::Denied => {
+                denial(&self.remembered(job.id)?, approval.id)
+            }
+            _ => None,
+        };
+        Ok(Found { signal, approval, denial })
     }
 
     /// A wait that finds its approval out of time puts that on the approval too.

@@ -9,7 +9,7 @@ use windlass_core::wait::ApprovalStatus;
 use windlass_core::{Done, Job, Status, Timestamp, WaitFor};
 use windlass_store::{Sweep, Swept};
 
-impl Tx<'_> {
+impl Tx<'_, '_> {
     pub(crate) fn sweep(&self, request: &Sweep, now: Timestamp) -> Tried<Vec<Swept>> {
         let limit = request.limit.min(BATCH_MAX) as i64;
         self.execute(sql!("forget_answers"), (now.as_micros(), limit))?;

@@ -16,7 +16,7 @@ impl Db<'_> {
     }
 }
 
-impl Tx<'_> {
+impl Tx<'_, '_> {
     fn put_term(&self, term: Term) -> Tried<Term> {
         let params = (term.name.as_str(), term.holder.as_str(), term.epoch, term.expires_at.as_micros());
         self.execute(sql!("put_term"), params)?;

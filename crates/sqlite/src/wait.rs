@@ -6,7 +6,7 @@ use windlass_core::decide::{Command, decide};
 use windlass_core::{Answer, Done, Refusal, Timestamp};
 use windlass_store::Signal;
 
-impl Tx<'_> {
+impl Tx<'_, '_> {
     pub(crate) fn signal(&self, request: &Signal, now: Timestamp) -> Tried<Answer> {
         let Some(job) = self.job(request.job)? else { return Ok(Err(Refusal::NotFound)) };
         match self.already(job.id, request.key.as_ref(), "job_signalled", Some(&request.name))? {

@@ -4,7 +4,7 @@
 //! all in one transaction of at most 50 ms, commits once and then answers everybody. If one verb's content
 //! breaks the transaction, all are run again, each in its own.
 
-use crate::db::Tx;
+use crate::db::{Db, Tx};
 use crate::error::{Failure, Tried};
 use rusqlite::Connection;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const YIELD: Duration = Duration::from_millis(1);
 /// A verb that waits for its turn.
 trait Task: Send {
     /// Runs it; again after a rollback.
-    fn run(&mut self, tx: &Tx<'_>) -> Tried<()>;
+    fn run(&mut self, tx: &Tx<'_, '_>) -> Tried<()>;
     /// Answers it.
     fn answer(self: Box<Self>, end: Result<(), StoreError>);
 }
@@ -37,10 +37,10 @@ struct Verb<F, T> {
 
 impl<F, T> Task for Verb<F, T>
 where
-    F: FnMut(&Tx<'_>, Timestamp) -> Tried<T> + Send,
+    F: FnMut(&Tx<'_, '_>, Timestamp) -> Tried<T> + Send,
     T: Send,
 {
-    fn run(&mut self, tx: &Tx<'_>) -> Tried<()> {
+    fn run(&mut self, tx: &Tx<'_, '_>) -> Tried<()> {
         let now = tx.now(self.now);
         self.result = Some((self.run)(tx, now)?);
         Ok(())
@@ -68,7 +68,7 @@ impl std::fmt::Debug for Writer {
 impl Writer {
     pub(crate) fn start(conn: Connection, hinter: Arc<Hinter>) -> std::io::Result<Self> {
         let (queue, waiting) = channel();
-        let work = move || run(conn, &waiting, &hinter);
+        let work = move || run(&conn, &waiting, &hinter);
         let thread = std::thread::Builder::new().name("windlass-sqlite".into()).spawn(work)?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
@@ -77,7 +77,7 @@ impl Writer {
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         now: Now,
-        run: impl FnMut(&Tx<'_>, Timestamp) -> Tried<T> + Send + 'static,
+        run: impl FnMut(&Tx<'_, '_>, Timestamp) -> Tried<T> + Send + 'static,
     ) -> StoreResult<T> {
         let (reply, answer) = oneshot::channel();
         let verb = Verb { now, run, result: None, reply };
@@ -98,12 +98,17 @@ impl Drop for Writer {
 }
 
 #[expect(clippy::disallowed_methods, reason = "measures how long the file was kept from other processes")]
-fn run(conn: Connection, waiting: &Receiver<Box<dyn Task>>, hinter: &Hinter) {
+fn run(conn: &Connection, waiting: &Receiver<Box<dyn Task>>, hinter: &Hinter) {
+    let db = match Db::hot(conn) {
+        Ok(db) => db,
+        Err(error) => return tracing::error!(%error, "the statements of this store do not compile"),
+    };
     let mut kept = Duration::ZERO;
     while let Some(first) = next(waiting, &mut kept) {
         let began = Instant::now();
         group(
-            &conn,
+            conn,
+            &db,
             first,
             || (began.elapsed() < GROUP_MAX).then(|| waiting.try_recv().ok()).flatten(),
             hinter,
@@ -128,11 +133,12 @@ fn next(waiting: &Receiver<Box<dyn Task>>, kept: &mut Duration) -> Option<Box<dy
 /// Runs whoever is waiting in one transaction; if one of them fails, each in its own.
 fn group(
     conn: &Connection,
+    db: &Db<'_>,
     first: Box<dyn Task>,
     mut more: impl FnMut() -> Option<Box<dyn Task>>,
     hinter: &Hinter,
 ) {
-    let tx = match begin(conn) {
+    let tx = match begin(conn, db) {
         Ok(tx) => tx,
         Err(failure) => return first.answer(Err(failure.undone())),
     };
@@ -145,7 +151,7 @@ fn group(
     if let Some(failure) = failed {
         undo(conn);
         tracing::debug!(%failure, verbs = ran.len(), "a group failed and is run one by one");
-        ran.into_iter().for_each(|task| alone(conn, task, hinter));
+        ran.into_iter().for_each(|task| alone(conn, db, task, hinter));
     } else {
         let end = commit(conn, &tx, hinter);
         ran.into_iter().for_each(|task| task.answer(end.clone()));
@@ -153,8 +159,8 @@ fn group(
 }
 
 /// Runs one verb in a transaction of its own, so that its trouble is nobody else's.
-fn alone(conn: &Connection, mut task: Box<dyn Task>, hinter: &Hinter) {
-    let end = begin(conn).map_err(|f| f.undone()).and_then(|tx| match task.run(&tx) {
+fn alone(conn: &Connection, db: &Db<'_>, mut task: Box<dyn Task>, hinter: &Hinter) {
+    let end = begin(conn, db).map_err(|f| f.undone()).and_then(|tx| match task.run(&tx) {
         Ok(()) => commit(conn, &tx, hinter),
         Err(failure) => {
             undo(conn);
@@ -164,12 +170,12 @@ fn alone(conn: &Connection, mut task: Box<dyn Task>, hinter: &Hinter) {
     task.answer(end);
 }
 
-fn begin(conn: &Connection) -> Tried<Tx<'_>> {
+fn begin<'w, 'c>(conn: &Connection, db: &'w Db<'c>) -> Tried<Tx<'w, 'c>> {
     conn.prepare_cached("BEGIN IMMEDIATE")?.execute(())?;
-    Tx::new(conn).inspect_err(|_| undo(conn))
+    Tx::new(db).inspect_err(|_| undo(conn))
 }
 
-fn commit(conn: &Connection, tx: &Tx<'_>, hinter: &Hinter) -> Result<(), StoreError> {
+fn commit(conn: &Connection, tx: &Tx<'_, '_>, hinter: &Hinter) -> Result<(), StoreError> {
     let committed = conn.prepare_cached("COMMIT").and_then(|mut s| s.execute(())).map_err(Failure::from);
     if let Err(failure) = committed {
         undo(conn);
