@@ -1,4 +1,5 @@
--- The last number of the feed and the last moment written.
+-- The last number of the feed, this store, the last moment written, and whether the last numbers were purged.
 SELECT max(coalesce((SELECT max(seq) FROM job_events), 0), purged_seq), store_id,
-  coalesce((SELECT at FROM job_events ORDER BY seq DESC LIMIT 1), 0)
+  coalesce((SELECT at FROM job_events ORDER BY seq DESC LIMIT 1), 0),
+  purged_seq > coalesce((SELECT max(seq) FROM job_events), 0)
 FROM windlass_store

@@ -1,16 +1,16 @@
 //! How a job gets into a worker's hands.
 
-use crate::db::{Db, Tx, sql};
-use crate::error::Tried;
+use crate::db::{Db, Tx, array, sql};
+use crate::error::{Failure, Tried};
 use crate::row;
 use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use windlass_core::decide::{Claim, Command, decide};
+use windlass_core::decide::{Claim, Command, Move, decide};
 use windlass_core::limits::{CLAIM_MAX, PRIORITY_MAX, PRIORITY_MIN};
 use windlass_core::step::{self, Progressed};
 use windlass_core::{
-    Event, Facts, Job, JobId, Lease, Metadata, Name, Payload, Refusal, Status, Timestamp, What,
+    Actor, Facts, Job, JobId, Lease, Metadata, Name, Payload, Refusal, Status, Timestamp, What,
 };
 use windlass_store::{ClaimMany, ClaimOne, Claimed};
 
@@ -98,9 +98,7 @@ impl Tx<'_, '_> {
         loop {
             let want = max - claimed.len();
             let (due, more) = self.due(request, queue, priority, want, positions, now)?;
-            for job in due {
-                claimed.extend(self.take(&job, &request.claim, now)?);
-            }
+            claimed.extend(self.take_all(due, &request.claim, now)?);
             if claimed.len() >= max || !more {
                 return Ok(());
             }
@@ -150,6 +148,45 @@ impl Tx<'_, '_> {
         Ok((jobs.into_iter().flatten().collect(), more))
     }
 
+    /// Claims rows that are due: in two statements when nobody held them, else one by one.
+    fn take_all(&self, due: Vec<Job>, claim: &Claim, now: Timestamp) -> Tried<Vec<Claimed>> {
+        if due.len() < 2 || !self.numbers_itself() || due.iter().any(|job| job.status == Status::Running) {
+            let taken: Tried<Vec<_>> = due.iter().map(|job| self.take(job, claim, now)).collect();
+            return Ok(taken?.into_iter().flatten().collect());
+        }
+        let steps = due.iter().filter_map(|job| decide(job, Command::Claim(claim.clone()), now).ok());
+        let steps: Vec<Move> = steps.collect();
+        let ids = array(steps.iter().map(|step| step.job.id.as_bytes().to_vec()));
+        let (worker, secret) = (claim.worker.as_str(), claim.secret.0);
+        let params = (&ids, worker, now.as_micros(), claim.lease_ms.get(), secret);
+        let moved = self.execute(sql!("claim"), params)?;
+        let actor = Actor::worker(&claim.worker);
+        let logged = self.execute(sql!("claim_event"), (&ids, actor.as_str(), now.as_micros()))?;
+        if moved != steps.len() || logged != steps.len() {
+            let message = format!("{} due jobs were found, {moved} moved, {logged} logged", steps.len());
+            return Err(Failure::Unreadable(message));
+        }
+        self.appended(logged, now);
+        let mut created: HashMap<JobId, (Facts, Option<Payload>)> =
+            self.all(sql!("created"), [&ids], first_event)?.into_iter().collect();
+        let mut claimed = Vec::with_capacity(steps.len());
+        for step in steps {
+            match created.remove(&step.job.id) {
+                Some((facts, payload)) => claimed.push(self.claimed_with(step.job, claim, facts, payload)?),
+                None => self.lose(&step.job, now)?,
+            }
+        }
+        Ok(claimed)
+    }
+
+    /// Fails a job that was handed out although its first event is gone.
+    fn lose(&self, job: &Job, now: Timestamp) -> Tried<()> {
+        match decide(job, Command::LosePayload, now) {
+            Ok(lost) => self.write(job, &lost),
+            Err(_) => Ok(()),
+        }
+    }
+
     /// Claims one row that is due. Answers it only if it was handed out: a lease that was lost too often, or
     /// past its timeout, or with a cancel requested, ends the job here instead.
     fn take(&self, job: &Job, claim: &Claim, now: Timestamp) -> Tried<Option<Claimed>> {
@@ -158,12 +195,10 @@ impl Tx<'_, '_> {
         if step.job.status != Status::Running {
             return Ok(None);
         }
-        if let Some(created) = self.event(job.id, 1)? {
-            return self.claimed_with(step.job, claim, created).map(Some);
+        if let Some((facts, payload)) = self.created(job.id)? {
+            return self.claimed_with(step.job, claim, facts, payload).map(Some);
         }
-        if let Ok(lost) = decide(&step.job, Command::LosePayload, now) {
-            self.write(&step.job, &lost)?;
-        }
+        self.lose(&step.job, now)?;
         Ok(None)
     }
 
@@ -208,14 +243,19 @@ pub(crate) fn holds(job: &Job, claim: &Claim, now: Timestamp) -> bool {
 impl Db<'_> {
     /// A held job with everything its holder needs.
     pub(crate) fn claimed(&self, job: Job, claim: &Claim) -> Tried<Claimed> {
-        match self.event(job.id, 1)? {
-            Some(created) => self.claimed_with(job, claim, created),
-            None => Err(crate::error::Failure::Unreadable(format!("job {} has no first event", job.id))),
+        match self.created(job.id)? {
+            Some((facts, payload)) => self.claimed_with(job, claim, facts, payload),
+            None => Err(Failure::Unreadable(format!("job {} has no first event", job.id))),
         }
     }
 
-    fn claimed_with(&self, job: Job, claim: &Claim, created: Event) -> Tried<Claimed> {
-        let (facts, payload) = facts_of(created, &job);
+    fn claimed_with(
+        &self,
+        job: Job,
+        claim: &Claim,
+        facts: Facts,
+        payload: Option<Payload>,
+    ) -> Tried<Claimed> {
         let metadata = match job.meta_version {
             None => Metadata::new(),
             Some(1) => facts.metadata.clone(),
@@ -254,9 +294,15 @@ impl Db<'_> {
     }
 }
 
-fn facts_of(created: Event, job: &Job) -> (Facts, Option<Payload>) {
-    match created.what {
-        What::JobCreated(facts) => (*facts, created.payload),
-        _ => (Facts::new(job.kind.clone(), job.queue.clone()), created.payload),
-    }
+/// A row of `created.sql`.
+fn first_event(row: &rusqlite::Row<'_>) -> Tried<(JobId, (Facts, Option<Payload>))> {
+    let What::JobCreated(facts) =
+        What::read("job_created", row.get_ref(1)?.as_str_or_null().unwrap_or(None))?
+    else {
+        return Err(Failure::Unreadable("the first event is not job_created".into()));
+    };
+    let payload: Option<Vec<u8>> = row.get(3)?;
+    let is_json: Option<bool> = row.get(2)?;
+    let payload = payload.map(|bytes| Payload::stored(bytes, is_json.unwrap_or(false)));
+    Ok((JobId::from_bytes(row.get(0)?), (*facts, payload)))
 }

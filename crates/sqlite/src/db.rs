@@ -2,9 +2,11 @@
 
 use crate::error::{Failure, Tried};
 use crate::row;
+use rusqlite::types::Value;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, Statement};
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
+use std::rc::Rc;
 use windlass_core::decide::{Command, Move, counts_children, decide};
 use windlass_core::{
     Event, Facts, Job, JobId, Key, Metadata, Name, Payload, Refusal, Status, Timestamp, Version, What,
@@ -25,6 +27,11 @@ struct Hot<'c> {
     append_event: RefCell<Statement<'c>>,
     insert_job: RefCell<Statement<'c>>,
     move_job: RefCell<Statement<'c>>,
+}
+
+/// Ids, or other bytes, as one parameter of a statement that works on many rows.
+pub(crate) fn array(values: impl IntoIterator<Item = Vec<u8>>) -> Rc<Vec<Value>> {
+    Rc::new(values.into_iter().map(Value::Blob).collect())
 }
 
 /// Reading.
@@ -169,6 +176,8 @@ pub(crate) struct Tx<'w, 'c> {
     db: &'w Db<'c>,
     /// The last number of the feed.
     seq: Cell<i64>,
+    /// Whether numbers after the last entry were handed out and purged: then entries must be numbered one by one.
+    gap: Cell<bool>,
     /// The last moment written: time never goes back.
     last_at: Cell<i64>,
     /// What is to be hinted at after the commit: events, due jobs.
@@ -186,11 +195,12 @@ impl<'c> Deref for Tx<'_, 'c> {
 impl<'w, 'c> Tx<'w, 'c> {
     /// Inside a transaction that has begun.
     pub(crate) fn new(db: &'w Db<'c>) -> Tried<Self> {
-        let (seq, last_at) = db
-            .one(sql!("head"), (), |r| Ok((r.get(0)?, r.get(2)?)))?
+        let (seq, last_at, gap) = db
+            .one(sql!("head"), (), |r| Ok((r.get(0)?, r.get(2)?, r.get(3)?)))?
             .ok_or_else(|| Failure::Unreadable("the table windlass_store is empty".into()))?;
         let no = || Cell::new(false);
-        Ok(Self { db, seq: Cell::new(seq), last_at: Cell::new(last_at), wrote: no(), due: no() })
+        let (seq, last_at, gap) = (Cell::new(seq), Cell::new(last_at), Cell::new(gap));
+        Ok(Self { db, seq, gap, last_at, wrote: no(), due: no() })
     }
 
     /// The moment of a verb.
@@ -213,11 +223,22 @@ impl<'w, 'c> Tx<'w, 'c> {
         Ok(self.statement(sql)?.execute(params)?)
     }
 
+    /// Whether a statement may append many entries and let SQLite number them.
+    pub(crate) fn numbers_itself(&self) -> bool {
+        !self.gap.get()
+    }
+
+    /// Says that a statement appended so many entries.
+    pub(crate) fn appended(&self, entries: usize, at: Timestamp) {
+        self.seq.set(self.seq.get() + entries as i64);
+        self.gap.set(false);
+        self.last_at.set(self.last_at.get().max(at.as_micros()));
+        self.wrote.set(true);
+    }
+
     /// Appends to the log.
     pub(crate) fn append_event(&self, event: &Event) -> Tried<()> {
-        self.seq.set(self.seq.get() + 1);
-        self.last_at.set(self.last_at.get().max(event.at.as_micros()));
-        self.wrote.set(true);
+        self.appended(1, event.at);
         let write = |s: &mut Statement<'c>| row::append_event(s, self.seq.get(), event);
         self.kept(|hot| &hot.append_event, sql!("append_event"), write)?;
         Ok(())

@@ -17,6 +17,8 @@ use windlass_store::{Hinter, Now, StoreError, StoreResult};
 
 /// The longest a group keeps the file from other processes.
 const GROUP_MAX: Duration = Duration::from_millis(50);
+/// The longest a verb waits for others to share its commit: about what a commit takes.
+const COMPANY: Duration = Duration::from_micros(150);
 /// Another process that waits for the file looks every half millisecond; this lets it in.
 const YIELD: Duration = Duration::from_millis(1);
 
@@ -103,16 +105,19 @@ fn run(conn: &Connection, waiting: &Receiver<Box<dyn Task>>, hinter: &Hinter) {
         Ok(db) => db,
         Err(error) => return tracing::error!(%error, "the statements of this store do not compile"),
     };
-    let mut kept = Duration::ZERO;
+    let (mut kept, mut callers) = (Duration::ZERO, 1);
     while let Some(first) = next(waiting, &mut kept) {
         let began = Instant::now();
-        group(
-            conn,
-            &db,
-            first,
-            || (began.elapsed() < GROUP_MAX).then(|| waiting.try_recv().ok()).flatten(),
-            hinter,
-        );
+        let more = |ran: usize| {
+            if began.elapsed() >= GROUP_MAX {
+                return None;
+            }
+            // Whoever was answered together is likely to be back at once: a sync of the disk is worth the wait.
+            let company =
+                if ran < callers { COMPANY.saturating_sub(began.elapsed()) } else { Duration::ZERO };
+            waiting.try_recv().or_else(|_| waiting.recv_timeout(company)).ok()
+        };
+        callers = group(conn, &db, first, more, hinter);
         kept += began.elapsed();
         if kept >= GROUP_MAX {
             kept = Duration::ZERO;
@@ -130,32 +135,37 @@ fn next(waiting: &Receiver<Box<dyn Task>>, kept: &mut Duration) -> Option<Box<dy
     waiting.recv().ok()
 }
 
-/// Runs whoever is waiting in one transaction; if one of them fails, each in its own.
+/// Runs whoever is waiting in one transaction; if one of them fails, each in its own. Answers how many there were.
 fn group(
     conn: &Connection,
     db: &Db<'_>,
     first: Box<dyn Task>,
-    mut more: impl FnMut() -> Option<Box<dyn Task>>,
+    mut more: impl FnMut(usize) -> Option<Box<dyn Task>>,
     hinter: &Hinter,
-) {
+) -> usize {
     let tx = match begin(conn, db) {
         Ok(tx) => tx,
-        Err(failure) => return first.answer(Err(failure.undone())),
+        Err(failure) => {
+            first.answer(Err(failure.undone()));
+            return 1;
+        }
     };
     let (mut ran, mut next, mut failed) = (Vec::new(), Some(first), None);
     while let Some(mut task) = next {
         failed = task.run(&tx).err();
         ran.push(task);
-        next = if failed.is_some() { None } else { more() };
+        next = if failed.is_some() { None } else { more(ran.len()) };
     }
+    let verbs = ran.len();
     if let Some(failure) = failed {
         undo(conn);
-        tracing::debug!(%failure, verbs = ran.len(), "a group failed and is run one by one");
+        tracing::debug!(%failure, verbs, "a group failed and is run one by one");
         ran.into_iter().for_each(|task| alone(conn, db, task, hinter));
     } else {
         let end = commit(conn, &tx, hinter);
         ran.into_iter().for_each(|task| task.answer(end.clone()));
     }
+    verbs
 }
 
 /// Runs one verb in a transaction of its own, so that its trouble is nobody else's.

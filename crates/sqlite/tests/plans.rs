@@ -12,6 +12,10 @@ use windlass_store::ClaimMany;
 fn plan(conn: &Connection, statement: &str) -> Vec<String> {
     let file = format!("{}/sql/{statement}.sql", env!("CARGO_MANIFEST_DIR"));
     let sql = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}"));
+    // What the engine's connections have, and a plan does not depend on.
+    rusqlite::vtab::array::load_module(conn).expect("arrays");
+    let flags = rusqlite::functions::FunctionFlags::SQLITE_UTF8;
+    conn.create_scalar_function("windlass_lease", 3, flags, |_| Ok(0)).expect("a function");
     let mut explain =
         conn.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).unwrap_or_else(|e| panic!("{file}: {e}"));
     // Parameters stay unbound: a plan is made before they are known.
@@ -42,6 +46,11 @@ const SEARCHES: &[(&str, &str)] = &[
     ("list_created", "SEARCH jobs USING PRIMARY KEY (id<?)"),
     ("job", "SEARCH jobs USING PRIMARY KEY (id=?)"),
     ("move_job", "SEARCH jobs USING PRIMARY KEY (id=?)"),
+    ("claim", "SEARCH jobs USING PRIMARY KEY (id=?)"),
+    ("claim_event", "SEARCH j USING PRIMARY KEY (id=?)"),
+    ("created", "SEARCH e USING INDEX job_events_version (job_id=? AND version=?)"),
+    ("settle_complete_event", "SEARCH j USING PRIMARY KEY (id=?)"),
+    ("settle_complete", "SEARCH jobs USING PRIMARY KEY (id=?)"),
     ("renew_job", "SEARCH jobs USING PRIMARY KEY (id=?)"),
     ("purge_jobs", "SEARCH jobs USING PRIMARY KEY (id=?)"),
     ("event", "SEARCH job_events USING INDEX job_events_version (job_id=? AND version=?)"),
