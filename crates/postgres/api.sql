@@ -1,0 +1,351 @@
+-- What people call from SQL, in their own transaction: enqueue, cancel, signal, assert_lease, complete, and stable views.
+-- Re-created whenever this text changes. Errors have SQLSTATEs of their own, class WL.
+--   WL005 invalid value   WL006 no such job   WL007 the job has finished   WL008 not leased   WL009 lease expired
+--   WL010 lease mismatch  WL011 event key used for something else
+
+-- A UUID of version 7, for servers before 18.
+CREATE OR REPLACE FUNCTION windlass.uuidv7() RETURNS uuid LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
+  SELECT encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
+    PLACING substring(int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3) FROM 1 FOR 6), 52, 1), 53, 1),
+    'hex')::uuid
+$$;
+
+CREATE OR REPLACE FUNCTION windlass.check_name(field text, value text) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  IF value IS NULL OR value !~ '^[A-Za-z0-9._:-]{1,128}$' THEN
+    RAISE EXCEPTION '% is %: must be 1 to 128 characters of A-Z a-z 0-9 . _ : -', field, quote_nullable(left(value, 60))
+      USING ERRCODE = 'WL005';
+  END IF;
+END $$;
+
+CREATE OR REPLACE FUNCTION windlass.check_within(field text, value bigint, low bigint, high bigint) RETURNS void
+LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  IF value < low OR value > high THEN
+    RAISE EXCEPTION '% is %: must be between % and %', field, value, low, high USING ERRCODE = 'WL005';
+  END IF;
+END $$;
+
+-- Milliseconds of an interval.
+CREATE OR REPLACE FUNCTION windlass.ms(value interval) RETURNS bigint LANGUAGE sql IMMUTABLE AS $$
+  SELECT round(extract(epoch FROM value) * 1000)::bigint
+$$;
+
+-- Enqueues a job in the caller's own transaction, also from a trigger, and returns its id; with a unique key that is
+-- taken, the id of the job that has it.
+CREATE OR REPLACE FUNCTION windlass.enqueue(
+  kind text, payload json DEFAULT NULL, queue text DEFAULT 'default', priority int DEFAULT 0,
+  run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL, max_retries int DEFAULT 3, timeout interval DEFAULT NULL,
+  lease interval DEFAULT NULL, grace interval DEFAULT NULL, backoff jsonb DEFAULT NULL, agent_id text DEFAULT NULL,
+  metadata jsonb DEFAULT NULL, tags text[] DEFAULT NULL, unique_key text DEFAULT NULL, unique_by text DEFAULT NULL,
+  unique_scope text DEFAULT NULL, unique_policy text DEFAULT 'succeeded', unique_ttl interval DEFAULT NULL,
+  parent_id uuid DEFAULT NULL, id uuid DEFAULT NULL, payload_bytes bytea DEFAULT NULL, notify boolean DEFAULT false
+) RETURNS uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+  at timestamptz := clock_timestamp();
+  who text := left('sql:' || session_user, 160);
+  job uuid := coalesce(enqueue.id, windlass.uuidv7());
+  bytes bytea := coalesce(payload_bytes, convert_to(payload::text, 'UTF8'));
+  is_json boolean := CASE WHEN payload_bytes IS NOT NULL THEN false WHEN payload IS NOT NULL THEN true END;
+  due timestamptz := coalesce(run_at, at + delay, at);
+  own_backoff jsonb;
+  policy jsonb;
+  policy_text text;
+  scope_text text;
+  scope jsonb;
+  holder uuid;
+  parent windlass.jobs;
+  facts jsonb;
+BEGIN
+  PERFORM windlass.check_name('kind', kind), windlass.check_name('queue', queue);
+  PERFORM windlass.check_name('tag', t) FROM unnest(tags) t;
+  PERFORM windlass.check_within('tags', cardinality(tags), 0, 16), windlass.check_within('priority', priority, -5, 5),
+    windlass.check_within('max_retries', max_retries, 0, 100),
+    windlass.check_within('timeout', windlass.ms(timeout), 1, 2592000000),
+    windlass.check_within('lease', windlass.ms(lease), 1000, 86400000),
+    windlass.check_within('grace', windlass.ms(grace), 0, 86400000),
+    windlass.check_within('delay', windlass.ms(delay), 0, 315619200000),
+    windlass.check_within('run_at', abs(extract(epoch FROM due - at))::bigint, 0, 315619200),
+    windlass.check_within('payload', length(bytes), 0, 1048576),
+    windlass.check_within('metadata', octet_length(metadata::text), 0, 16384),
+    windlass.check_within('agent_id', octet_length(agent_id), 1, 128);
+  IF substr(job::text, 15, 1) <> '7' THEN
+    RAISE EXCEPTION 'id is %: must be a UUID of version 7', job USING ERRCODE = 'WL005';
+  END IF;
+  IF metadata IS NOT NULL AND jsonb_typeof(metadata) <> 'object' THEN
+    RAISE EXCEPTION 'metadata is %: must be an object', jsonb_typeof(metadata) USING ERRCODE = 'WL005';
+  END IF;
+  IF backoff IS NOT NULL THEN
+    own_backoff := '{"base_ms": 1000, "max_ms": 300000, "multiplier": 2.0, "jitter": true}' || backoff;
+    IF (SELECT count(*) FROM jsonb_object_keys(own_backoff)) <> 4 THEN
+      RAISE EXCEPTION 'backoff is %: has base_ms, max_ms, multiplier and jitter', backoff USING ERRCODE = 'WL005';
+    END IF;
+  END IF;
+  IF unique_key IS NULL AND unique_by = 'payload' THEN
+    unique_key := 'sha256:' || encode(coalesce(sha256(bytes), decode(repeat('00', 32), 'hex')), 'hex');
+    unique_scope := coalesce(unique_scope, 'kind');
+  ELSIF unique_by IS NOT NULL THEN
+    RAISE EXCEPTION 'unique_by is %: must be payload, without a unique_key', unique_by USING ERRCODE = 'WL005';
+  END IF;
+  IF unique_key IS NOT NULL THEN
+    PERFORM windlass.check_within('unique_key', octet_length(unique_key), 1, 512);
+    scope := CASE coalesce(unique_scope, 'queue') WHEN 'queue' THEN jsonb_build_object('queue', queue)
+      WHEN 'kind' THEN jsonb_build_object('kind', kind) END;
+    IF scope IS NULL OR unique_policy NOT IN ('active', 'succeeded', 'forever', 'ttl')
+      OR (unique_policy = 'ttl') <> (unique_ttl IS NOT NULL) OR unique_key LIKE 'windlass:%' THEN
+      RAISE EXCEPTION 'unique is % in % for %: scope is queue or kind, policy active, succeeded, forever, or ttl with a unique_ttl',
+        unique_key, unique_scope, unique_policy USING ERRCODE = 'WL005';
+    END IF;
+    policy := CASE unique_policy WHEN 'ttl' THEN jsonb_build_object('ttl', windlass.ms(unique_ttl))
+      ELSE to_jsonb(unique_policy) END;
+    policy_text := CASE unique_policy WHEN 'ttl' THEN 'ttl:' || windlass.ms(unique_ttl) ELSE unique_policy END;
+    scope_text := CASE coalesce(unique_scope, 'queue') WHEN 'queue' THEN 'queue:' || queue ELSE 'kind:' || kind END;
+  END IF;
+  SELECT * INTO parent FROM windlass.jobs j WHERE j.id = parent_id FOR UPDATE;
+  IF parent_id IS NOT NULL AND NOT FOUND THEN
+    RAISE EXCEPTION 'there is no job % to be the parent', parent_id USING ERRCODE = 'WL006';
+  END IF;
+  WHILE scope_text IS NOT NULL LOOP
+    INSERT INTO windlass.job_keys AS k (scope, key, job_id, payload_hash, expires_at)
+    VALUES (scope_text, unique_key, job, coalesce(sha256(bytes), decode(repeat('00', 32), 'hex')), at + unique_ttl)
+    ON CONFLICT ON CONSTRAINT job_keys_pkey DO UPDATE SET job_id = excluded.job_id, payload_hash = excluded.payload_hash,
+      expires_at = excluded.expires_at WHERE k.expires_at <= at
+    RETURNING k.job_id INTO holder;
+    EXIT WHEN holder IS NOT NULL;
+    SELECT k.job_id INTO holder FROM windlass.job_keys k WHERE k.scope = scope_text AND k.key = unique_key;
+    IF holder IS NOT NULL THEN
+      RETURN holder;
+    END IF;
+  END LOOP;
+  facts := jsonb_strip_nulls(jsonb_build_object('kind', kind, 'queue', queue, 'priority', priority,
+    'run_at', CASE WHEN run_at IS NOT NULL THEN jsonb_build_object('at', (extract(epoch FROM run_at) * 1000000)::bigint)
+      WHEN delay IS NOT NULL THEN jsonb_build_object('after', windlass.ms(delay)) END,
+    'max_retries', max_retries, 'timeout_ms', windlass.ms(timeout), 'lease_ms', windlass.ms(lease),
+    'grace_ms', coalesce(windlass.ms(grace), 0), 'backoff', own_backoff, 'agent_id', agent_id, 'parent_id', parent_id,
+    'tags', tags, 'unique', CASE WHEN scope IS NOT NULL
+      THEN jsonb_build_object('scope', scope, 'key', unique_key, 'policy', policy) END));
+  IF metadata IS NOT NULL AND metadata <> '{}' THEN
+    facts := facts || jsonb_build_object('metadata', metadata);
+  END IF;
+  PERFORM set_config('windlass.door', 'open', true);
+  INSERT INTO windlass.jobs (id, queue, kind, priority, status, due_at, attempt, retries, max_retries, crashes, version,
+    generation, progress, signals, children, parent_id, steps_from, unique_policy, timeout_ms, lease_ms, grace_ms, backoff,
+    meta_version, created_at, updated_at)
+  VALUES (job, queue, kind, priority, 'pending', due, 0, 0, max_retries, 0, 1, 0, 0, 0, 0, parent_id, 0, policy_text,
+    windlass.ms(timeout), windlass.ms(lease), coalesce(windlass.ms(grace), 0), own_backoff::text,
+    CASE WHEN facts ? 'metadata' THEN 1 END, at, at);
+  INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail, is_json, payload, kind,
+    agent_id, parent_id, tags)
+  VALUES (job, 1, at, 'job_created', who, 0, 0, facts::text, is_json, bytes, kind, agent_id, parent_id, nullif(tags, '{}'));
+  PERFORM set_config('windlass.door', '', true);
+  IF parent.id IS NOT NULL AND parent.status <> 'completed' THEN
+    INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail)
+    VALUES (parent.id, parent.version + 1, at, 'job_children_added', who, parent.attempt, parent.generation,
+      json_build_object('children', ARRAY[job])::text);
+    UPDATE windlass.jobs j SET version = j.version + 1, children = j.children + 1, updated_at = at WHERE j.id = parent.id;
+  END IF;
+  IF notify THEN
+    PERFORM pg_notify('windlass', queue);
+  END IF;
+  RETURN job;
+END $$;
+
+-- Locks a job and checks that the token is its live lease; raises why not.
+CREATE OR REPLACE FUNCTION windlass.assert_lease(job uuid, token text) RETURNS windlass.jobs LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+DECLARE
+  row windlass.jobs;
+BEGIN
+  SELECT * INTO row FROM windlass.jobs j WHERE j.id = job FOR UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no job %', job USING ERRCODE = 'WL006';
+  ELSIF row.finished_at IS NOT NULL THEN
+    RAISE EXCEPTION 'the job has finished: it is %', row.status USING ERRCODE = 'WL007';
+  ELSIF row.status <> 'running' THEN
+    RAISE EXCEPTION 'the job is %, nobody holds it; stop working on it', row.status USING ERRCODE = 'WL008';
+  ELSIF row.due_at <= clock_timestamp() OR row.deadline_at <= clock_timestamp() THEN
+    RAISE EXCEPTION 'the lease is over; stop working on the job, another worker may run it' USING ERRCODE = 'WL009';
+  ELSIF token !~ '^[0-9a-f]{32}$' OR row.lease_hash <> substring(sha256(decode(token, 'hex')) FOR 16) THEN
+    RAISE EXCEPTION 'the job is held under another lease; stop working on it' USING ERRCODE = 'WL010';
+  END IF;
+  RETURN row;
+END $$;
+
+-- Completes a held job in the caller's own transaction, so that its writes and the completion commit together or not
+-- at all. Returns the version.
+CREATE OR REPLACE FUNCTION windlass.complete(job uuid, token text, result json DEFAULT NULL) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+DECLARE
+  row windlass.jobs;
+  at timestamptz;
+  who text;
+BEGIN
+  PERFORM 1 FROM windlass.jobs p WHERE p.id = (SELECT parent_id FROM windlass.jobs j WHERE j.id = job) FOR UPDATE;
+  row := windlass.assert_lease(job, token);
+  PERFORM windlass.check_within('result', octet_length(result::text), 0, 1048576);
+  at := greatest(clock_timestamp(), row.updated_at);
+  who := 'worker:' || row.worker_id;
+  INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, lease, is_json, payload)
+  VALUES (job, row.version + 1, at, 'job_completed', who, row.attempt, row.generation, row.lease_hash,
+    CASE WHEN result IS NOT NULL THEN true END, convert_to(result::text, 'UTF8'));
+  UPDATE windlass.jobs j SET status = 'completed', version = j.version + 1, progress = 100,
+    result_version = CASE WHEN result IS NOT NULL THEN j.version + 1 END, error_version = NULL, error_code = NULL,
+    due_at = NULL, deadline_at = NULL, worker_id = NULL, lease_hash = NULL, lease_expires_at = NULL, assignment = NULL,
+    finished_at = at, updated_at = at
+  WHERE j.id = job RETURNING j.* INTO row;
+  PERFORM windlass.finished(row, at, 'engine');
+  RETURN row.version;
+END $$;
+
+-- Cancels a job, or asks its holder to stop: 'cancelled', 'requested', or 'already'.
+CREATE OR REPLACE FUNCTION windlass.cancel(job uuid, reason text DEFAULT NULL, force boolean DEFAULT false,
+  force_after interval DEFAULT '30 seconds') RETURNS text LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+DECLARE
+  row windlass.jobs;
+  at timestamptz;
+  who text := left('sql:' || session_user, 160);
+  held boolean;
+BEGIN
+  PERFORM windlass.check_within('reason', octet_length(reason), 0, 4096),
+    windlass.check_within('force_after', windlass.ms(force_after), 0, 86400000);
+  PERFORM 1 FROM windlass.jobs p WHERE p.id = (SELECT parent_id FROM windlass.jobs j WHERE j.id = job) FOR UPDATE;
+  SELECT * INTO row FROM windlass.jobs j WHERE j.id = job FOR UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no job %', job USING ERRCODE = 'WL006';
+  END IF;
+  at := greatest(clock_timestamp(), row.updated_at);
+  held := row.status = 'running' AND row.due_at > at AND (row.deadline_at IS NULL OR row.deadline_at > at);
+  IF row.status = 'cancelled' OR held AND row.cancel_requested_at IS NOT NULL AND NOT force THEN
+    RETURN 'already';
+  ELSIF row.finished_at IS NOT NULL THEN
+    RAISE EXCEPTION 'the job has finished: it is %', row.status USING ERRCODE = 'WL007';
+  ELSIF held AND NOT force THEN
+    INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail)
+    VALUES (job, row.version + 1, at, 'job_cancel_requested', who, row.attempt, row.generation, json_build_object(
+      'reason', reason, 'force_at', (extract(epoch FROM at + force_after) * 1000000)::bigint)::text);
+    UPDATE windlass.jobs j SET version = j.version + 1, cancel_requested_at = at, updated_at = at,
+      deadline_at = least(j.deadline_at, at + force_after) WHERE j.id = job;
+    RETURN 'requested';
+  END IF;
+  INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail)
+  VALUES (job, row.version + 1, at, 'job_cancelled', who, row.attempt, row.generation,
+    json_build_object('reason', reason)::text);
+  UPDATE windlass.jobs j SET status = 'cancelled', version = j.version + 1, due_at = NULL, deadline_at = NULL,
+    worker_id = NULL, lease_hash = NULL, lease_expires_at = NULL, assignment = NULL, waiting_for = NULL, wait_name = NULL,
+    finished_at = at, updated_at = at
+  WHERE j.id = job RETURNING j.* INTO row;
+  PERFORM windlass.finished(row, at, who);
+  RETURN 'cancelled';
+END $$;
+
+-- Signals a job: wakes it, or is kept until it waits. Returns whether this key was sent before.
+CREATE OR REPLACE FUNCTION windlass.signal(job uuid, name text, payload json DEFAULT NULL, key text DEFAULT NULL)
+RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+  row windlass.jobs;
+  known windlass.job_events;
+  at timestamptz;
+  woke boolean;
+BEGIN
+  PERFORM windlass.check_name('name', name), windlass.check_within('payload', octet_length(payload::text), 0, 65536),
+    windlass.check_within('key', octet_length(key), 1, 512);
+  SELECT * INTO row FROM windlass.jobs j WHERE j.id = job FOR UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'there is no job %', job USING ERRCODE = 'WL006';
+  END IF;
+  SELECT * INTO known FROM windlass.job_events e WHERE e.job_id = job AND e.key = signal.key;
+  IF FOUND THEN
+    IF known.type <> 'job_signalled' OR known.detail::json ->> 'name' <> name THEN
+      RAISE EXCEPTION 'the key is on record at version % for something else; use a new key', known.version
+        USING ERRCODE = 'WL011';
+    END IF;
+    RETURN true;
+  ELSIF row.finished_at IS NOT NULL THEN
+    RAISE EXCEPTION 'the job has finished: it is %', row.status USING ERRCODE = 'WL007';
+  END IF;
+  at := greatest(clock_timestamp(), row.updated_at);
+  woke := row.status = 'waiting' AND row.waiting_for = 'signal' AND row.wait_name = name AND row.due_at IS NULL
+    AND (row.deadline_at IS NULL OR row.deadline_at > at);
+  INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, key, detail, is_json, payload)
+  VALUES (job, row.version + 1, at, 'job_signalled', left('sql:' || session_user, 160), row.attempt, row.generation, key,
+    json_build_object('name', name, 'woke', woke)::text, CASE WHEN payload IS NOT NULL THEN true END,
+    convert_to(payload::text, 'UTF8'));
+  UPDATE windlass.jobs j SET version = j.version + 1, updated_at = at, signals = j.signals + (NOT woke)::int,
+    due_at = CASE WHEN woke THEN at ELSE j.due_at END, deadline_at = CASE WHEN woke THEN NULL ELSE j.deadline_at END,
+    wake_version = CASE WHEN woke THEN j.version + 1 ELSE j.wake_version END
+  WHERE j.id = job;
+  RETURN false;
+END $$;
+
+-- Text of bytes that are JSON or UTF-8; nothing for others.
+CREATE OR REPLACE FUNCTION windlass.readable(is_json boolean, bytes bytea) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN is_json THEN convert_from(bytes, 'UTF8') END
+$$;
+
+-- Stable views; secrets are not among their columns.
+DROP VIEW IF EXISTS windlass.dead_letter_view, windlass.job_view, windlass.queue_view, windlass.history_view;
+CREATE VIEW windlass.job_view AS
+SELECT j.id, j.kind, j.queue, j.status, j.waiting_for, j.wait_name, j.stage, j.progress, j.priority, j.attempt, j.retries,
+  j.max_retries, j.crashes, j.version, j.generation, j.due_at, j.deadline_at, j.worker_id, j.lease_expires_at,
+  c.agent_id, c.parent_id, c.tags, windlass.readable(c.is_json, c.payload) AS payload,
+  windlass.readable(r.is_json, r.payload) AS result, j.error_code, windlass.readable(e.is_json, e.payload) AS error,
+  j.cancel_requested_at, j.created_at, j.started_at, j.updated_at, j.finished_at
+FROM windlass.jobs j
+LEFT JOIN windlass.job_events c ON c.job_id = j.id AND c.version = 1
+LEFT JOIN windlass.job_events r ON r.job_id = j.id AND r.version = j.result_version
+LEFT JOIN windlass.job_events e ON e.job_id = j.id AND e.version = j.error_version;
+CREATE VIEW windlass.dead_letter_view AS SELECT * FROM windlass.job_view WHERE status IN ('failed', 'timed_out');
+CREATE VIEW windlass.queue_view AS
+SELECT queue, count(*) FILTER (WHERE due_at <= clock_timestamp()) AS due,
+  count(*) FILTER (WHERE due_at > clock_timestamp() AND status <> 'running') AS scheduled,
+  count(*) FILTER (WHERE status = 'running') AS running, min(due_at) FILTER (WHERE status <> 'running') AS oldest_due_at
+FROM windlass.jobs WHERE due_at IS NOT NULL GROUP BY queue;
+CREATE VIEW windlass.history_view AS
+SELECT job_id, version, seq, at, type, actor, attempt, generation, key, detail,
+  windlass.readable(is_json, payload) AS payload
+FROM windlass.job_events;
+
+-- Removes finished jobs that are still at the version that was archived, whole. Only the owner may call it, or whom the
+-- owner lets.
+CREATE OR REPLACE FUNCTION windlass.purge(jobs uuid[], versions bigint[]) RETURNS SETOF uuid LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+DECLARE
+  gone uuid[];
+BEGIN
+  PERFORM set_config('windlass.purging', 'on', true);
+  gone := ARRAY(SELECT j.id FROM unnest(jobs, versions) a (id, version)
+    JOIN windlass.jobs j ON j.id = a.id AND j.version = a.version AND j.finished_at IS NOT NULL FOR UPDATE OF j);
+  DELETE FROM windlass.job_events WHERE job_id = ANY (gone);
+  DELETE FROM windlass.job_logs WHERE job_id = ANY (gone);
+  DELETE FROM windlass.approvals WHERE job_id = ANY (gone);
+  DELETE FROM windlass.jobs WHERE id = ANY (gone);
+  PERFORM set_config('windlass.purging', 'off', true);
+  RETURN QUERY SELECT unnest(gone);
+END $$;
+REVOKE ALL ON FUNCTION windlass.purge(uuid[], bigint[]) FROM PUBLIC;
+
+-- Gives a role what the engine needs and nothing more: history can be added to, never changed.
+CREATE OR REPLACE FUNCTION windlass.grant_app(role regrole) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE format('GRANT USAGE ON SCHEMA windlass TO %s', role);
+  EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA windlass TO %s', role);
+  EXECUTE format('GRANT INSERT, UPDATE ON windlass.jobs, windlass.approvals, windlass.terms, windlass.queues,
+    windlass.workers, windlass.access_keys TO %s', role);
+  EXECUTE format('GRANT INSERT, UPDATE, DELETE ON windlass.job_keys, windlass.answers TO %s', role);
+  EXECUTE format('GRANT DELETE ON windlass.workers TO %s', role);
+  EXECUTE format('GRANT INSERT ON windlass.job_events, windlass.job_logs, windlass.audit TO %s', role);
+  EXECUTE format('GRANT USAGE ON ALL SEQUENCES IN SCHEMA windlass TO %s', role);
+  EXECUTE format('GRANT EXECUTE ON FUNCTION windlass.purge(uuid[], bigint[]) TO %s', role);
+END $$;
+
+-- Gives a role the views and nothing else.
+CREATE OR REPLACE FUNCTION windlass.grant_reader(role regrole) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  EXECUTE format('GRANT USAGE ON SCHEMA windlass TO %s', role);
+  EXECUTE format('GRANT SELECT ON windlass.job_view, windlass.dead_letter_view, windlass.queue_view,
+    windlass.history_view TO %s', role);
+END $$;
+REVOKE ALL ON FUNCTION windlass.grant_app(regrole), windlass.grant_reader(regrole) FROM PUBLIC;

@@ -1,0 +1,141 @@
+-- The last wall: what the database itself refuses, from the engine and from a hand with the psql prompt.
+-- Current law, re-created whenever this text changes. The pairs are tested against core's table over all N x N.
+-- The engine's statements raise version, so for them the WHEN clauses are false and cost next to nothing.
+
+CREATE OR REPLACE FUNCTION windlass.refuse_transition() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION 'illegal transition: a job that is % cannot become %', OLD.status, NEW.status USING ERRCODE = 'WL001';
+END $$;
+
+-- Illegal transitions, whoever tries them.
+DROP TRIGGER IF EXISTS jobs_transition ON windlass.jobs;
+CREATE TRIGGER jobs_transition BEFORE UPDATE OF status ON windlass.jobs FOR EACH ROW
+WHEN (OLD.status <> NEW.status AND NOT CASE OLD.status
+    WHEN 'pending' THEN NEW.status IN ('assigned', 'running', 'cancelled')
+    WHEN 'assigned' THEN NEW.status IN ('running', 'orphaned', 'cancelled')
+    WHEN 'running' THEN NEW.status IN ('retry', 'waiting', 'completed', 'failed', 'timed_out', 'cancelled')
+    WHEN 'retry' THEN NEW.status IN ('assigned', 'running', 'failed', 'cancelled')
+    WHEN 'waiting' THEN NEW.status IN ('running', 'failed', 'cancelled')
+    WHEN 'orphaned' THEN NEW.status IN ('assigned', 'running', 'cancelled')
+    WHEN 'failed' THEN NEW.status IN ('pending')
+    WHEN 'timed_out' THEN NEW.status IN ('pending')
+    WHEN 'cancelled' THEN NEW.status IN ('pending')
+    ELSE false END)
+EXECUTE FUNCTION windlass.refuse_transition();
+
+-- What a job's end entails: its key, its approvals, its parent.
+CREATE OR REPLACE FUNCTION windlass.finished(job windlass.jobs, at timestamptz, who text) RETURNS void LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+DECLARE
+  p windlass.jobs;
+  woke boolean;
+BEGIN
+  DELETE FROM windlass.job_keys k WHERE k.job_id = job.id
+    AND (job.unique_policy = 'active' OR job.unique_policy = 'succeeded' AND job.status <> 'completed');
+  UPDATE windlass.approvals a SET decided_at = at, status = CASE WHEN a.expires_at <= at THEN 'expired' ELSE 'void' END
+  WHERE a.job_id = job.id AND a.status = 'pending';
+  SELECT * INTO p FROM windlass.jobs j WHERE j.id = job.parent_id AND j.status <> 'completed' AND j.children > 0 FOR UPDATE;
+  IF NOT FOUND THEN
+    RETURN;
+  END IF;
+  woke := p.children = 1 AND p.status = 'waiting' AND p.waiting_for = 'children' AND p.due_at IS NULL
+    AND (p.deadline_at IS NULL OR p.deadline_at > at);
+  INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail)
+  VALUES (p.id, p.version + 1, at, 'job_child_finished', who, p.attempt, p.generation,
+    format('{"child":"%s","status":"%s","woke":%s}', job.id, job.status, woke));
+  UPDATE windlass.jobs j SET version = j.version + 1, children = j.children - 1, updated_at = at,
+    due_at = CASE WHEN woke THEN at ELSE j.due_at END, deadline_at = CASE WHEN woke THEN NULL ELSE j.deadline_at END,
+    wake_version = CASE WHEN woke THEN j.version + 1 ELSE j.wake_version END
+  WHERE j.id = p.id;
+END $$;
+
+REVOKE ALL ON FUNCTION windlass.finished(windlass.jobs, timestamptz, text) FROM PUBLIC;
+
+-- An update that does not raise version comes from a hand, unless it is a renewal, which moves due_at and
+-- lease_expires_at of a running job and nothing else. A hand may set status to cancelled or failed, along a legal
+-- transition: it is logged as such, the row made whole, the key freed, approvals closed, the parent told.
+CREATE OR REPLACE FUNCTION windlass.by_hand() RETURNS trigger LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+DECLARE
+  now timestamptz := greatest(clock_timestamp(), OLD.updated_at);
+  who text := left('sql:' || session_user, 160);
+  changed text;
+BEGIN
+  SELECT n.key INTO changed FROM jsonb_each(to_jsonb(NEW)) n JOIN jsonb_each(to_jsonb(OLD)) o ON o.key = n.key
+  WHERE n.value <> o.value AND n.key <> 'status' ORDER BY n.key LIMIT 1;
+  IF changed IS NOT NULL THEN
+    RAISE EXCEPTION 'jobs.% is not changed by hand; use the windlass command', changed USING ERRCODE = 'WL002';
+  END IF;
+  IF NEW.status NOT IN ('cancelled', 'failed') THEN
+    RAISE EXCEPTION 'by hand a job can only become cancelled or failed; use the windlass command' USING ERRCODE = 'WL002';
+  END IF;
+  NEW.version := OLD.version + 1;
+  NEW.due_at := NULL; NEW.deadline_at := NULL; NEW.worker_id := NULL; NEW.lease_hash := NULL;
+  NEW.lease_expires_at := NULL; NEW.assignment := NULL; NEW.waiting_for := NULL; NEW.wait_name := NULL;
+  NEW.finished_at := now; NEW.updated_at := now;
+  IF NEW.status = 'failed' THEN
+    NEW.error_code := 'by_hand';
+    NEW.error_version := NEW.version;
+  END IF;
+  INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail, is_json, payload)
+  VALUES (OLD.id, NEW.version, now, 'job_' || NEW.status, who, OLD.attempt, OLD.generation,
+    CASE NEW.status WHEN 'failed' THEN '{"code":"by_hand"}' ELSE '{"reason":"by hand"}' END,
+    CASE NEW.status WHEN 'failed' THEN true END,
+    CASE NEW.status WHEN 'failed' THEN convert_to('{"code":"by_hand","message":"failed by hand"}', 'UTF8') END);
+  PERFORM windlass.finished(NEW, now, who);
+  RETURN NEW;
+END $$;
+
+-- Fires after jobs_transition, by its name, so an illegal transition is refused as such.
+DROP TRIGGER IF EXISTS jobs_zz_by_hand ON windlass.jobs;
+CREATE TRIGGER jobs_zz_by_hand BEFORE UPDATE ON windlass.jobs FOR EACH ROW
+WHEN (OLD.version = NEW.version AND (OLD.status <> 'running' OR NEW.status <> 'running'
+  OR (OLD.id, OLD.queue, OLD.kind, OLD.priority, OLD.deadline_at, OLD.worker_id, OLD.lease_hash, OLD.epoch,
+    OLD.assignment, OLD.attempt, OLD.retries, OLD.max_retries, OLD.crashes, OLD.generation, OLD.progress, OLD.stage,
+    OLD.waiting_for, OLD.wait_name, OLD.wait_version, OLD.wake_version, OLD.signals, OLD.children, OLD.parent_id,
+    OLD.cancel_requested_at, OLD.steps_from, OLD.unique_policy, OLD.timeout_ms, OLD.lease_ms, OLD.grace_ms,
+    OLD.backoff, OLD.result_version, OLD.error_version, OLD.error_code, OLD.checkpoint_version, OLD.meta_version,
+    OLD.created_at, OLD.started_at, OLD.updated_at, OLD.finished_at)
+  IS DISTINCT FROM
+    (NEW.id, NEW.queue, NEW.kind, NEW.priority, NEW.deadline_at, NEW.worker_id, NEW.lease_hash, NEW.epoch,
+    NEW.assignment, NEW.attempt, NEW.retries, NEW.max_retries, NEW.crashes, NEW.generation, NEW.progress, NEW.stage,
+    NEW.waiting_for, NEW.wait_name, NEW.wait_version, NEW.wake_version, NEW.signals, NEW.children, NEW.parent_id,
+    NEW.cancel_requested_at, NEW.steps_from, NEW.unique_policy, NEW.timeout_ms, NEW.lease_ms, NEW.grace_ms,
+    NEW.backoff, NEW.result_version, NEW.error_version, NEW.error_code, NEW.checkpoint_version, NEW.meta_version,
+    NEW.created_at, NEW.started_at, NEW.updated_at, NEW.finished_at)))
+EXECUTE FUNCTION windlass.by_hand();
+
+-- History is append-only; only a purge removes it, with its job.
+CREATE OR REPLACE FUNCTION windlass.keep_history() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION '%: % is refused; history is append-only and jobs are removed only when finished, by a purge',
+    TG_TABLE_NAME, TG_OP USING ERRCODE = 'WL003';
+END $$;
+DROP TRIGGER IF EXISTS job_events_immutable ON windlass.job_events;
+CREATE TRIGGER job_events_immutable BEFORE UPDATE ON windlass.job_events FOR EACH ROW
+EXECUTE FUNCTION windlass.keep_history();
+DROP TRIGGER IF EXISTS job_events_kept ON windlass.job_events;
+CREATE TRIGGER job_events_kept BEFORE DELETE ON windlass.job_events FOR EACH ROW
+WHEN (current_setting('windlass.purging', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION windlass.keep_history();
+DROP TRIGGER IF EXISTS jobs_kept ON windlass.jobs;
+CREATE TRIGGER jobs_kept BEFORE DELETE ON windlass.jobs FOR EACH ROW
+WHEN (OLD.finished_at IS NULL OR current_setting('windlass.purging', true) IS DISTINCT FROM 'on')
+EXECUTE FUNCTION windlass.keep_history();
+DROP TRIGGER IF EXISTS job_events_not_emptied ON windlass.job_events;
+CREATE TRIGGER job_events_not_emptied BEFORE TRUNCATE ON windlass.job_events FOR EACH STATEMENT
+EXECUTE FUNCTION windlass.keep_history();
+DROP TRIGGER IF EXISTS jobs_not_emptied ON windlass.jobs;
+CREATE TRIGGER jobs_not_emptied BEFORE TRUNCATE ON windlass.jobs FOR EACH STATEMENT
+EXECUTE FUNCTION windlass.keep_history();
+
+-- The doors for new rows are the engine's, whose connections say who they are.
+CREATE OR REPLACE FUNCTION windlass.refuse_insert() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION 'rows of % are not written by hand; enqueue with windlass.enqueue or the windlass command',
+    TG_TABLE_NAME USING ERRCODE = 'WL004';
+END $$;
+DROP TRIGGER IF EXISTS jobs_enqueued ON windlass.jobs;
+CREATE TRIGGER jobs_enqueued BEFORE INSERT ON windlass.jobs FOR EACH ROW
+WHEN (current_setting('application_name') NOT LIKE 'windlass%'
+  AND current_setting('windlass.door', true) IS DISTINCT FROM 'open')
+EXECUTE FUNCTION windlass.refuse_insert();

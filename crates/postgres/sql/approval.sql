@@ -1,0 +1,3 @@
+-- One approval.
+-- $1 approval
+SELECT * FROM windlass.approvals WHERE id = $1

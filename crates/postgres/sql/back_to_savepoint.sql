@@ -1,0 +1,2 @@
+-- Undoes what was done since.
+ROLLBACK TO SAVEPOINT before

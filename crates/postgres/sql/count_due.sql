@@ -1,0 +1,6 @@
+-- Jobs with a due time by status, reading at most $1 of them.
+-- $1 cap
+-- Differs: the order names the index to read them through.
+SELECT status, count(*) FROM (
+  SELECT status FROM windlass.jobs WHERE due_at IS NOT NULL ORDER BY queue, priority DESC, due_at, id LIMIT $1) due
+GROUP BY status

@@ -1,0 +1,2 @@
+-- The checksum of the guard in force.
+SELECT guard FROM windlass.store

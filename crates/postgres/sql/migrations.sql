@@ -1,0 +1,2 @@
+-- The ledger.
+SELECT id, checksum FROM windlass.migrations ORDER BY id

@@ -1,0 +1,3 @@
+-- The guard in force.
+-- $1 checksum
+UPDATE windlass.store SET guard = $1

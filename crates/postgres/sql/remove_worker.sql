@@ -1,0 +1,3 @@
+-- Forgets a worker.
+-- $1 id
+DELETE FROM windlass.workers WHERE id = $1

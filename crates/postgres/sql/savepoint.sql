@@ -1,0 +1,2 @@
+-- A place to go back to.
+SAVEPOINT before

@@ -1,0 +1,137 @@
+//! What is noted in a job's log while it lives: notes, progress, steps, log lines.
+
+use crate::db::{Db, Tx, sql, uuid};
+use crate::error::Tried;
+use crate::param::params;
+use crate::row::{Columns, Ts};
+use windlass_core::decide::{self, Command, Move, check_lease, decide, merge, step_key};
+use windlass_core::limits::{self, BATCH_MAX, LOG_LINE_MAX_BYTES};
+use windlass_core::step::{Recorded, recorded};
+use windlass_core::{Answer, Done, Job, JobId, LogLine, Refusal, Timestamp, Version};
+use windlass_store::{Append, Now, Progress, ReadLogs, RecordStep, Told, WriteLogs};
+
+impl Tx<'_> {
+    /// Decides, writes and answers.
+    pub(crate) async fn carry(&self, job: &Job, command: Command, now: Timestamp) -> Tried<Answer> {
+        match decide(job, command, now) {
+            Ok(step) => self.finish(job, step).await,
+            Err(refusal) => Ok(Err(refusal)),
+        }
+    }
+
+    pub(crate) async fn finish(&self, job: &Job, step: Move) -> Tried<Answer> {
+        self.write(job, &step).await?;
+        Ok(Ok(Done::Moved(step.job.version, step.job.status)))
+    }
+
+    pub(crate) async fn append(&self, request: &Append) -> Tried<Result<Told, Refusal>> {
+        let (Some(job), now) = self.lock_row(request.job).await? else { return Ok(Err(Refusal::NotFound)) };
+        match self.already(job.id, request.key.as_ref(), request.type_name.as_str(), None).await? {
+            Ok(None) => {}
+            known => return Ok(repeated(&job, known)),
+        }
+        let note = decide::Append {
+            type_name: request.type_name.clone(),
+            payload: request.payload.clone(),
+            actor: request.actor.clone(),
+            lease: request.token.map(|t| t.hash()),
+            expected_version: request.expected_version,
+        };
+        let step = decide(&job, Command::Append(note), now).map(|m| m.key(request.key.clone()));
+        self.tell(&job, step).await
+    }
+
+    pub(crate) async fn progress(&self, request: &Progress) -> Tried<Result<Told, Refusal>> {
+        let (Some(job), now) = self.lock_row(request.job).await? else { return Ok(Err(Refusal::NotFound)) };
+        match self.already(job.id, request.key.as_ref(), "job_progressed", None).await? {
+            Ok(None) => {}
+            known => return Ok(repeated(&job, known)),
+        }
+        let report = decide::Progress {
+            progress: request.progress,
+            stage: request.stage.clone(),
+            metadata: match &request.metadata {
+                Some(new) => Some(merge(self.metadata(&job).await?, new.clone())),
+                None => None,
+            },
+            checkpoint: request.checkpoint.clone(),
+        };
+        let command = Command::Progress(request.token.hash(), report);
+        self.tell(&job, decide(&job, command, now).map(|m| m.key(request.key.clone()))).await
+    }
+
+    pub(crate) async fn record_step(&self, request: &RecordStep) -> Tried<Result<Told, Refusal>> {
+        let (Some(job), now) = self.lock_row(request.job).await? else { return Ok(Err(Refusal::NotFound)) };
+        let ended = self.event_by_key(job.id, &step_key(&job, &request.name)).await?;
+        if let Some(event) = &ended
+            && request.finished
+            && event.payload == request.payload
+        {
+            return Ok(Ok(told(&job, Done::Already(event.version))));
+        }
+        let step = decide::Step {
+            name: request.name.clone(),
+            tool: request.tool,
+            finished: request.finished,
+            payload: request.payload.clone(),
+            recorded: ended.map(|e| e.version),
+        };
+        self.tell(&job, decide(&job, Command::Step(request.token.hash(), step), now)).await
+    }
+
+    async fn tell(&self, job: &Job, step: Result<Move, Refusal>) -> Tried<Result<Told, Refusal>> {
+        match step {
+            Ok(step) => {
+                self.write(job, &step).await?;
+                Ok(Ok(told(&step.job, Done::Moved(step.job.version, step.job.status))))
+            }
+            Err(refusal) => Ok(Err(refusal)),
+        }
+    }
+
+    pub(crate) async fn write_logs(&self, request: &WriteLogs) -> Tried<Result<(), Refusal>> {
+        let (Some(job), now) = self.lock_row(request.job).await? else { return Ok(Err(Refusal::NotFound)) };
+        let checked = check_lease(&job, request.token.hash(), now)
+            .and_then(|()| Ok(limits::count("lines", request.lines.len(), BATCH_MAX)?))
+            .and_then(|()| {
+                let line = |line: &String| limits::text("line", line, LOG_LINE_MAX_BYTES);
+                Ok(request.lines.iter().try_for_each(line)?)
+            });
+        if let Err(refusal) = checked {
+            return Ok(Err(refusal));
+        }
+        // Lines are numbered under the job's lock.
+        let last = self.one(sql!("last_log"), params![uuid(job.id)], |r| Ok(r.try_get::<_, i64>(0)?)).await?;
+        let lines: Vec<&str> = request.lines.iter().map(String::as_str).collect();
+        let first = last.unwrap_or(0) + 1;
+        self.execute(sql!("write_log"), params![uuid(job.id), first, Ts(now), job.attempt, lines]).await?;
+        Ok(Ok(()))
+    }
+}
+
+impl Db<'_> {
+    pub(crate) async fn steps(&self, request: &JobId, _: Now) -> Tried<Option<Recorded>> {
+        let Some(job) = self.job(*request).await? else { return Ok(None) };
+        Ok(Some(recorded(&self.remembered(job.id).await?, job.steps_from)))
+    }
+
+    pub(crate) async fn logs(&self, request: &ReadLogs, _: Now) -> Tried<Vec<LogLine>> {
+        self.all(
+            sql!("logs"),
+            params![uuid(request.job), request.after, crate::list::page(request.limit)],
+            |r| {
+                let mut c = Columns::new(r, 0);
+                Ok(LogLine { n: c.get()?, at: c.time()?, attempt: c.get()?, line: c.get()? })
+            },
+        )
+        .await
+    }
+}
+
+fn told(job: &Job, done: Done) -> Told {
+    Told { done, cancel_requested: job.cancel_requested_at.is_some() }
+}
+
+fn repeated(job: &Job, known: Result<Option<Version>, Refusal>) -> Result<Told, Refusal> {
+    known.map(|version| told(job, Done::Already(version.unwrap_or(job.version))))
+}

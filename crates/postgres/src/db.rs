@@ -1,0 +1,438 @@
+//! What a connection can read, and what a transaction can write.
+
+use crate::error::{Failure, Tried};
+use crate::param::{Params, params};
+use crate::row::{self, Ts};
+use crate::texts::Texts;
+use std::collections::HashMap;
+use std::future::Future;
+use std::ops::Deref;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio_postgres::{Client, Row};
+use uuid::Uuid;
+use windlass_core::decide::{Command, Move, counts_children, decide};
+use windlass_core::unique::Policy;
+use windlass_core::{
+    Event, Facts, Job, JobId, Key, LeaseMs, Metadata, Name, Payload, Refusal, Status, Timestamp, Version,
+    WaitFor, What, Who,
+};
+use windlass_store::Now;
+
+/// The text of a statement: one file each, named like what uses it.
+macro_rules! sql {
+    ($name:literal) => {
+        include_str!(concat!("../sql/", $name, ".sql"))
+    };
+}
+pub(crate) use sql;
+
+/// A future that may be sent to another thread.
+pub(crate) type Boxed<'f, T> = Pin<Box<dyn Future<Output = T> + Send + 'f>>;
+
+/// A job's id as PostgreSQL has it.
+pub(crate) fn uuid(id: JobId) -> Uuid {
+    *id.as_uuid()
+}
+
+/// Reading.
+pub(crate) struct Db<'c> {
+    client: &'c Client,
+    texts: &'c Texts,
+}
+
+impl<'c> Db<'c> {
+    pub(crate) fn new(client: &'c Client, texts: &'c Texts) -> Self {
+        Self { client, texts }
+    }
+
+    /// All rows of a statement that limits itself, in one round trip and without anything prepared.
+    pub(crate) async fn rows(&self, sql: &'static str, params: &Params<'_>) -> Tried<Vec<Row>> {
+        let text = self.texts.of(sql);
+        Ok(self.client.query_typed(&text, params).await?)
+    }
+
+    /// All rows, read.
+    pub(crate) async fn all<T>(
+        &self,
+        sql: &'static str,
+        params: &Params<'_>,
+        read: impl Fn(&Row) -> Tried<T> + Send,
+    ) -> Tried<Vec<T>> {
+        self.rows(sql, params).await?.iter().map(read).collect()
+    }
+
+    /// At most one row.
+    pub(crate) async fn one<T>(
+        &self,
+        sql: &'static str,
+        params: &Params<'_>,
+        read: impl Fn(&Row) -> Tried<T> + Send,
+    ) -> Tried<Option<T>> {
+        self.rows(sql, params).await?.first().map(read).transpose()
+    }
+
+    /// The row of a job, not locked.
+    pub(crate) async fn job(&self, id: JobId) -> Tried<Option<Job>> {
+        self.one(sql!("job"), params![uuid(id)], row::job).await
+    }
+
+    /// One entry of a job's log.
+    pub(crate) async fn event(&self, job: JobId, version: Version) -> Tried<Option<Event>> {
+        self.one(sql!("event"), params![uuid(job), version], |r| row::event(r, 0)).await
+    }
+
+    /// The entry that carries a caller's key.
+    pub(crate) async fn event_by_key(&self, job: JobId, key: &Key) -> Tried<Option<Event>> {
+        self.one(sql!("event_by_key"), params![uuid(job), key.as_str()], |r| row::event(r, 0)).await
+    }
+
+    /// The version at which a request with this key was carried out; refused if the key stands for another.
+    pub(crate) async fn already(
+        &self,
+        job: JobId,
+        key: Option<&Key>,
+        type_name: &str,
+        signal: Option<&Name>,
+    ) -> Tried<Result<Option<Version>, Refusal>> {
+        let Some(key) = key else { return Ok(Ok(None)) };
+        let known = self.event_by_key(job, key).await?;
+        Ok(known.map(|event| event.repeated_by(type_name, signal)).transpose())
+    }
+
+    /// What of the log a resumed run is given.
+    pub(crate) async fn remembered(&self, job: JobId) -> Tried<Vec<Event>> {
+        self.all(sql!("remembered"), params![uuid(job), 0i64], |r| row::event(r, 0)).await
+    }
+
+    /// The whole log of a job up to a version.
+    pub(crate) async fn log(&self, job: JobId, to: Version) -> Tried<Vec<Event>> {
+        self.all(sql!("events"), params![uuid(job), 0i64, to.max(0)], |r| row::event(r, 0)).await
+    }
+
+    /// The facts and the payload of a job; none when its first event is gone.
+    pub(crate) async fn created(&self, job: JobId) -> Tried<Option<(Facts, Option<Payload>)>> {
+        Ok(self.event(job, 1).await?.and_then(|e| match e.what {
+            What::JobCreated(facts) => Some((*facts, e.payload)),
+            _ => None,
+        }))
+    }
+
+    /// The event that a pointer of the row points at.
+    pub(crate) async fn pointed(&self, job: JobId, version: Option<Version>) -> Tried<Option<Event>> {
+        match version {
+            Some(version) => self.event(job, version).await,
+            None => Ok(None),
+        }
+    }
+
+    /// The metadata of a job as it stands.
+    pub(crate) async fn metadata(&self, job: &Job) -> Tried<Metadata> {
+        Ok(match self.pointed(job.id, job.meta_version).await?.map(|e| e.what) {
+            Some(What::JobCreated(facts)) => facts.metadata,
+            Some(What::JobProgressed(p)) => p.metadata.unwrap_or_default(),
+            _ => Metadata::new(),
+        })
+    }
+
+    /// The moment, by the database's clock unless a test brings its own.
+    pub(crate) async fn clock(&self, given: Now) -> Tried<Timestamp> {
+        if let Some(now) = given {
+            return Ok(now);
+        }
+        let now = self.one(sql!("clock"), params![], |r| Ok(r.try_get::<_, Ts>(0)?.0)).await?;
+        now.ok_or_else(|| Failure::Unreadable("the clock does not answer".into()))
+    }
+}
+
+/// A locked row and its moment: whatever the clock says, time never runs backwards within a job.
+fn held_at(job: Option<Job>, now: Timestamp) -> (Option<Job>, Timestamp) {
+    let now = job.as_ref().map_or(now, |j| now.max(j.updated_at));
+    (job, now)
+}
+
+/// Writing: one transaction.
+pub(crate) struct Tx<'c> {
+    db: Db<'c>,
+    given: Now,
+    /// What is to be hinted at after the commit: events, due jobs.
+    wrote: AtomicBool,
+    due: AtomicBool,
+}
+
+impl<'c> Deref for Tx<'c> {
+    type Target = Db<'c>;
+    fn deref(&self) -> &Db<'c> {
+        &self.db
+    }
+}
+
+impl<'c> Tx<'c> {
+    /// Inside a transaction that has begun.
+    pub(crate) fn new(db: Db<'c>, given: Now) -> Self {
+        Self { db, given, wrote: AtomicBool::new(false), due: AtomicBool::new(false) }
+    }
+
+    /// Whether something was written, and whether a job became due.
+    pub(crate) fn hints(&self) -> (bool, bool) {
+        (self.wrote.load(Ordering::Relaxed), self.due.load(Ordering::Relaxed))
+    }
+
+    /// Says that events were written here.
+    pub(crate) fn mark(&self, due: bool) {
+        self.wrote.store(true, Ordering::Relaxed);
+        self.due.fetch_or(due, Ordering::Relaxed);
+    }
+
+    /// The moment that a test brought.
+    pub(crate) fn given(&self) -> Now {
+        self.given
+    }
+
+    /// The moment of this verb. Ask after the locks are held, never before: waiting for one takes time.
+    pub(crate) async fn now(&self) -> Tried<Timestamp> {
+        self.clock(self.given).await
+    }
+
+    pub(crate) async fn execute(&self, sql: &'static str, params: &Params<'_>) -> Tried<()> {
+        self.rows(sql, params).await.map(|_| ())
+    }
+
+    /// A place to go back to.
+    pub(crate) async fn savepoint(&self) -> Tried<()> {
+        self.execute(sql!("savepoint"), params![]).await
+    }
+
+    /// Undoes what was done since [`Tx::savepoint`].
+    pub(crate) async fn back_to_savepoint(&self) -> Tried<()> {
+        self.execute(sql!("back_to_savepoint"), params![]).await
+    }
+
+    /// Locks a job, its parent first, and tells the moment at which it was held. One round trip: the three
+    /// statements go out together and run one after the other, so the clock is read after the wait.
+    pub(crate) async fn lock(&self, id: JobId) -> Tried<(Option<Job>, Timestamp)> {
+        let id = uuid(id);
+        let (parent, job) = (params![id], params![id]);
+        let (_, job, now) = tokio::try_join!(
+            biased;
+            self.rows(sql!("lock_parent"), parent),
+            self.one(sql!("lock"), job, row::job),
+            self.now()
+        )?;
+        Ok(held_at(job, now))
+    }
+
+    /// Locks a job without its parent, for what can never end it: the children of one parent stay out of each
+    /// other's way.
+    pub(crate) async fn lock_row(&self, id: JobId) -> Tried<(Option<Job>, Timestamp)> {
+        let id = uuid(id);
+        let row = params![id];
+        let (job, now) = tokio::try_join!(biased; self.one(sql!("lock"), row, row::job), self.now())?;
+        Ok(held_at(job, now))
+    }
+
+    /// Locks jobs in the order of their ids, without their parents. Unknown ones are absent.
+    pub(crate) async fn lock_rows(&self, ids: &[JobId]) -> Tried<HashMap<JobId, Job>> {
+        let ids: Vec<Uuid> = ids.iter().copied().map(uuid).collect();
+        let rows = self.all(sql!("lock_jobs"), params![ids], row::job).await?;
+        Ok(rows.into_iter().map(|job| (job.id, job)).collect())
+    }
+
+    /// Locks a job, its parent first, unless somebody else holds one of them.
+    pub(crate) async fn try_lock(&self, id: JobId) -> Tried<(Option<Job>, Timestamp)> {
+        let id = uuid(id);
+        let (parent, job) = (params![id], params![id]);
+        let (parents, job, now) = tokio::try_join!(
+            biased;
+            self.rows(sql!("try_lock_parent"), parent),
+            self.one(sql!("try_lock"), job, row::job),
+            self.now()
+        )?;
+        // A parent that is not ours is either held by somebody else or was removed.
+        if let Some(parent) = job.as_ref().and_then(|j| j.parent_id)
+            && parents.is_empty()
+            && self.job(parent).await?.is_some()
+        {
+            return Ok((None, now));
+        }
+        Ok(held_at(job, now))
+    }
+
+    /// Appends to the log.
+    pub(crate) async fn append_event(&self, event: &Event) -> Tried<()> {
+        self.mark(false);
+        let facts = match &event.what {
+            What::JobCreated(facts) => Some(facts),
+            _ => None,
+        };
+        let detail = event.what.detail();
+        let tags = facts
+            .filter(|f| !f.tags.is_empty())
+            .map(|f| f.tags.iter().map(|t| t.as_str().to_owned()).collect::<Vec<String>>());
+        let (kind, agent, parent) = (
+            facts.map(|f| f.kind.as_str()),
+            facts.and_then(|f| f.agent_id.as_ref()).map(Who::as_str),
+            facts.and_then(|f| f.parent_id).map(uuid),
+        );
+        self.execute(
+            sql!("append_event"),
+            params![
+                uuid(event.job),
+                event.version,
+                Ts(event.at),
+                event.what.type_name(),
+                event.actor.as_str(),
+                event.attempt,
+                event.generation,
+                event.lease.as_ref().map(|l| l.0.as_slice()),
+                event.key.as_ref().map(Key::as_str),
+                detail.as_deref(),
+                event.payload.as_ref().map(Payload::is_json),
+                event.payload.as_ref().map(Payload::as_bytes),
+                kind,
+                agent,
+                parent,
+                tags.unwrap_or_default(),
+            ],
+        )
+        .await
+    }
+
+    /// The one way a job changes: row and event together, and what its end entails.
+    pub(crate) fn write<'a>(&'a self, before: &'a Job, step: &'a Move) -> Boxed<'a, Tried<()>> {
+        Box::pin(async move {
+            let (job, now) = (&step.job, step.event.at);
+            let append = self.append_event(&step.event);
+            let (_, moved) = tokio::try_join!(biased; append, self.move_job(job))?;
+            if !moved {
+                let message = format!("job {} is not at version {}", before.id, before.version);
+                return Err(Failure::Unreadable(message));
+            }
+            self.mark(job.status != Status::Running && job.is_due(now));
+            if job.status.is_terminal() && !before.status.is_terminal() {
+                self.finished(job, now).await?;
+            }
+            Ok(())
+        })
+    }
+
+    async fn move_job(&self, job: &Job) -> Tried<bool> {
+        let time = |t: Option<Timestamp>| t.map(Ts);
+        let moved = self
+            .rows(
+                sql!("move_job"),
+                params![
+                    uuid(job.id),
+                    job.status.as_str(),
+                    time(job.due_at),
+                    time(job.deadline_at),
+                    job.worker_id.as_ref().map(Who::as_str),
+                    job.lease_hash.as_ref().map(|h| h.0.as_slice()),
+                    time(job.lease_expires_at),
+                    job.epoch,
+                    job.assignment,
+                    job.attempt,
+                    job.retries,
+                    job.crashes,
+                    job.version,
+                    job.generation,
+                    job.progress,
+                    job.stage.as_deref(),
+                    job.waiting_for.map(WaitFor::as_str),
+                    job.wait_name.as_ref().map(Name::as_str),
+                    job.wait_version,
+                    job.wake_version,
+                    job.signals,
+                    job.children,
+                    time(job.cancel_requested_at),
+                    job.steps_from,
+                    job.result_version,
+                    job.error_version,
+                    job.error_code.as_ref().map(Who::as_str),
+                    job.checkpoint_version,
+                    job.meta_version,
+                    time(job.started_at),
+                    Ts(job.updated_at),
+                    time(job.finished_at),
+                ],
+            )
+            .await?;
+        Ok(moved.len() == 1)
+    }
+
+    /// A new job: its row beside the log that is written already. False if the id is taken.
+    pub(crate) async fn insert_job(&self, job: &Job, now: Timestamp) -> Tried<bool> {
+        let time = |t: Option<Timestamp>| t.map(Ts);
+        let backoff = job.backoff.map(|b| serde_json::to_string(&b)).transpose()?;
+        let inserted = self
+            .rows(
+                sql!("insert_job"),
+                params![
+                    uuid(job.id),
+                    job.queue.as_str(),
+                    job.kind.as_str(),
+                    job.priority as i16,
+                    job.status.as_str(),
+                    time(job.due_at),
+                    time(job.deadline_at),
+                    job.worker_id.as_ref().map(Who::as_str),
+                    job.lease_hash.as_ref().map(|h| h.0.as_slice()),
+                    time(job.lease_expires_at),
+                    job.epoch,
+                    job.assignment,
+                    job.attempt,
+                    job.retries,
+                    job.max_retries,
+                    job.crashes,
+                    job.version,
+                    job.generation,
+                    job.progress,
+                    job.stage.as_deref(),
+                    job.waiting_for.map(WaitFor::as_str),
+                    job.wait_name.as_ref().map(Name::as_str),
+                    job.wait_version,
+                    job.wake_version,
+                    job.signals,
+                    job.children,
+                    job.parent_id.map(uuid),
+                    time(job.cancel_requested_at),
+                    job.steps_from,
+                    job.unique_policy.map(Policy::to_text),
+                    job.timeout_ms,
+                    job.lease_ms.map(LeaseMs::get),
+                    job.grace_ms,
+                    backoff.as_deref(),
+                    job.result_version,
+                    job.error_version,
+                    job.error_code.as_ref().map(Who::as_str),
+                    job.checkpoint_version,
+                    job.meta_version,
+                    Ts(job.created_at),
+                    time(job.started_at),
+                    Ts(job.updated_at),
+                    time(job.finished_at),
+                ],
+            )
+            .await?;
+        self.mark(job.status != Status::Running && job.is_due(now));
+        Ok(inserted.len() == 1)
+    }
+
+    /// Frees the key, closes approvals, tells the parent.
+    async fn finished(&self, job: &Job, now: Timestamp) -> Tried<()> {
+        if job.frees_key() {
+            self.execute(sql!("free_keys"), params![uuid(job.id)]).await?;
+        }
+        self.execute(sql!("void_approvals"), params![uuid(job.id), Ts(now)]).await?;
+        let Some(id) = job.parent_id else { return Ok(()) };
+        let Some(parent) = self.one(sql!("lock"), params![uuid(id)], row::job).await? else { return Ok(()) };
+        if !counts_children(&parent) || parent.children == 0 {
+            return Ok(());
+        }
+        let now = now.max(parent.updated_at);
+        if let Ok(step) = decide(&parent, Command::ChildFinished(job.id, job.status), now) {
+            self.write(&parent, &step).await?;
+        }
+        Ok(())
+    }
+}

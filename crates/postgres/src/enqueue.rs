@@ -1,0 +1,323 @@
+//! How jobs enter: all of a request or nothing.
+//!
+//! Plain jobs are one set-based statement; single ones that come at the same time share it, and each caller still
+//! gets its own durable answer. A request with unique keys, parents or an idempotency key is planned first, on what
+//! is there, and written under the unique constraints: whoever loses a race there looks again.
+
+use crate::db::{Db, Tx, sql, uuid};
+use crate::error::{Failure, Tried};
+use crate::param::params;
+use crate::pool::Connections;
+use crate::row::{self, Ts};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::Arc;
+use uuid::Uuid;
+use windlass_core::decide::{Command, check_lease, counts_children, decide};
+use windlass_core::limits::ENQUEUE_MAX;
+use windlass_core::unique::{Hold, Policy};
+use windlass_core::{
+    Actor, Facts, Invalid, Job, JobId, LeaseHash, LeaseMs, NewJob, Payload, Refusal, RunAt, Status,
+    Timestamp, What, Who,
+};
+use windlass_store::fresh::wall_clock;
+use windlass_store::{BatchRefusal, Enqueue, Enqueued, Now, StoreResult};
+
+/// What a request is answered.
+pub(crate) type Answered = Result<Vec<Enqueued>, BatchRefusal>;
+
+pub(crate) async fn enqueue(
+    connections: &Arc<Connections>,
+    request: Enqueue,
+    now: Now,
+) -> StoreResult<Answered> {
+    if request.jobs.len() > ENQUEUE_MAX {
+        let limit = format!("at most {ENQUEUE_MAX} jobs in one request");
+        let refusal = Invalid::new("jobs", format!("{} jobs", request.jobs.len()), limit).into();
+        return Ok(Err(BatchRefusal { index: ENQUEUE_MAX, refusal }));
+    }
+    let request = Arc::new(request);
+    connections
+        .transact(now, move |tx| {
+            let request = Arc::clone(&request);
+            Box::pin(async move { tx.enqueue(&request).await })
+        })
+        .await
+}
+
+/// Whether nothing but its own id can be in a job's way.
+pub(crate) fn is_plain(request: &Enqueue) -> bool {
+    let mut ids = HashSet::new();
+    request.idempotency.is_none()
+        && request
+            .jobs
+            .iter()
+            .all(|j| j.facts.unique.is_none() && j.facts.parent_id.is_none() && ids.insert(j.id))
+}
+
+/// What is known of a request before anything is written.
+#[derive(Default)]
+struct Plan<'r> {
+    answers: Vec<Enqueued>,
+    fresh: Vec<&'r NewJob>,
+    by_id: HashMap<JobId, &'r NewJob>,
+    keys: BTreeMap<(String, String), Hold>,
+    children: BTreeMap<JobId, (Option<LeaseHash>, Vec<JobId>)>,
+}
+
+/// What is there already.
+struct There {
+    created: HashMap<JobId, (Facts, Option<Payload>)>,
+    holds: HashMap<(String, String), Hold>,
+    parents: HashMap<JobId, Job>,
+}
+
+impl Tx<'_> {
+    pub(crate) async fn enqueue(&self, request: &Enqueue) -> Tried<Answered> {
+        if is_plain(request)
+            && let Some(answered) = self.enqueue_plain(request).await?
+        {
+            return Ok(answered);
+        }
+        let parents = self.lock_parents(request).await?;
+        let now = self.now().await?;
+        if let Some(promise) = &request.idempotency {
+            let refused = |refusal| Ok(Err(BatchRefusal { index: 0, refusal }));
+            match self.recall(promise, Some(now)).await? {
+                // A key that stands for another verb's answer was reused.
+                Ok(Some(body)) => match serde_json::from_slice(&body) {
+                    Ok(answers) => return Ok(Ok(answers)),
+                    Err(_) => return refused(Refusal::IdempotencyKeyReused),
+                },
+                Ok(None) => {}
+                Err(refusal) => return refused(refusal),
+            }
+        }
+        let there =
+            There { created: self.created_among(request).await?, holds: self.holds(request).await?, parents };
+        let mut plan = Plan::default();
+        for (index, job) in request.jobs.iter().enumerate() {
+            if let Err(refusal) = plan.add(&there, job, now) {
+                return Ok(Err(BatchRefusal { index, refusal }));
+            }
+        }
+        self.carry_out(&plan, there, &request.actor, now).await?;
+        if let Some(promise) = &request.idempotency {
+            let body = serde_json::to_vec(&plan.answers)?;
+            if !self.put_answer(promise, &body, now).await? {
+                return Err(Failure::Raced);
+            }
+        }
+        Ok(Ok(plan.answers))
+    }
+
+    /// One statement, if no id is taken; else none, and nothing was done.
+    async fn enqueue_plain(&self, request: &Enqueue) -> Tried<Option<Answered>> {
+        // The horizon of a run time is ten years: any clock can tell.
+        let now = self.given().unwrap_or_else(wall_clock);
+        for (index, job) in request.jobs.iter().enumerate() {
+            if let Err(invalid) = job.check(now) {
+                return Ok(Some(Err(BatchRefusal { index, refusal: invalid.into() })));
+            }
+        }
+        let jobs: Vec<&NewJob> = request.jobs.iter().collect();
+        let insert = self.insert_jobs(&jobs, &request.actor, self.given());
+        let ((), inserted) = tokio::try_join!(biased; self.savepoint(), insert)?;
+        if inserted.len() < jobs.len() {
+            self.back_to_savepoint().await?;
+            return Ok(None);
+        }
+        self.mark(jobs.iter().any(|j| j.facts.run_at.resolve(now) <= now));
+        let answer = |j: &&NewJob| Enqueued { id: j.id, existed: false, payload_differs: false };
+        Ok(Some(Ok(jobs.iter().map(answer).collect())))
+    }
+
+    async fn lock_parents(&self, request: &Enqueue) -> Tried<HashMap<JobId, Job>> {
+        let ids: Vec<Uuid> = request.jobs.iter().filter_map(|j| j.facts.parent_id).map(uuid).collect();
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let rows = self.all(sql!("lock_jobs"), params![ids], row::job).await?;
+        Ok(rows.into_iter().map(|job| (job.id, job)).collect())
+    }
+
+    async fn created_among(&self, request: &Enqueue) -> Tried<HashMap<JobId, (Facts, Option<Payload>)>> {
+        let ids: Vec<Uuid> = request.jobs.iter().map(|j| uuid(j.id)).collect();
+        let events = self.all(sql!("created"), params![ids], |r| row::event(r, 0)).await?;
+        let created = |e: windlass_core::Event| match e.what {
+            What::JobCreated(facts) => Some((e.job, (*facts, e.payload))),
+            _ => None,
+        };
+        Ok(events.into_iter().filter_map(created).collect())
+    }
+
+    async fn holds(&self, request: &Enqueue) -> Tried<HashMap<(String, String), Hold>> {
+        let keys = request.jobs.iter().filter_map(|j| j.facts.unique.as_ref());
+        let (scopes, keys): (Vec<String>, Vec<String>) =
+            keys.map(|u| (u.scope.to_text(), u.key.as_str().to_owned())).unzip();
+        if keys.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let holds = self
+            .all(sql!("find_keys"), params![scopes, keys], |r| {
+                let mut c = row::Columns::new(r, 0);
+                let key = (c.get::<String>()?, c.get::<String>()?);
+                let job = c.job_id()?;
+                let payload_hash = c.bytes()?.unwrap_or_default();
+                Ok((key, Hold { job, payload_hash, expires_at: c.opt_time()? }))
+            })
+            .await?;
+        Ok(holds.into_iter().collect())
+    }
+
+    async fn carry_out(&self, plan: &Plan<'_>, there: There, actor: &Actor, now: Timestamp) -> Tried<()> {
+        let inserted = self.insert_jobs(&plan.fresh, actor, Some(now)).await?;
+        if inserted.len() < plan.fresh.len() {
+            return Err(Failure::Raced);
+        }
+        if !plan.fresh.is_empty() {
+            self.mark(plan.fresh.iter().any(|j| j.facts.run_at.resolve(now) <= now));
+        }
+        self.take_keys(&plan.keys, now).await?;
+        for (id, (lease, children)) in &plan.children {
+            // A parent of the same request was written a moment ago.
+            let parent = match there.parents.get(id) {
+                Some(parent) => Some(parent.clone()),
+                None => self.job(*id).await?,
+            };
+            let Some(parent) = parent else { continue };
+            let command = Command::AddChildren(actor.clone(), *lease, children.clone());
+            if let Ok(step) = decide(&parent, command, now) {
+                self.write(&parent, &step).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes keys in the order of their names, so that two requests never wait for each other in a circle.
+    async fn take_keys(&self, keys: &BTreeMap<(String, String), Hold>, now: Timestamp) -> Tried<()> {
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let scopes: Vec<&str> = keys.keys().map(|(scope, _)| scope.as_str()).collect();
+        let names: Vec<&str> = keys.keys().map(|(_, key)| key.as_str()).collect();
+        let jobs: Vec<Uuid> = keys.values().map(|h| uuid(h.job)).collect();
+        let hashes: Vec<&[u8]> = keys.values().map(|h| h.payload_hash.as_slice()).collect();
+        let until: Vec<Option<Ts>> = keys.values().map(|h| h.expires_at.map(Ts)).collect();
+        let taken =
+            self.rows(sql!("take_keys"), params![scopes, names, jobs, hashes, until, Ts(now)]).await?;
+        if taken.len() < keys.len() { Err(Failure::Raced) } else { Ok(()) }
+    }
+}
+
+impl<'r> Plan<'r> {
+    fn add(&mut self, there: &There, job: &'r NewJob, now: Timestamp) -> Result<(), Refusal> {
+        job.check(now)?;
+        let existed = |id, payload_differs| Enqueued { id, existed: true, payload_differs };
+        let earlier = self.by_id.get(&job.id).map(|j| (&j.facts, j.payload.as_ref()));
+        let known =
+            earlier.or_else(|| there.created.get(&job.id).map(|(facts, payload)| (facts, payload.as_ref())));
+        if let Some((facts, payload)) = known {
+            if *facts != job.facts || payload != job.payload.as_ref() {
+                return Err(Refusal::JobExists);
+            }
+            self.answers.push(existed(job.id, false));
+            return Ok(());
+        }
+        if let Some(unique) = &job.facts.unique {
+            let key = (unique.scope.to_text(), unique.key.as_str().to_owned());
+            let mine = Hold::take(job.id, unique, job.payload.as_ref(), now);
+            let held = self.keys.get(&key).or_else(|| there.holds.get(&key)).filter(|h| h.is_held(now));
+            if let Some(hold) = held {
+                self.answers.push(existed(hold.job, hold.payload_hash != mine.payload_hash));
+                return Ok(());
+            }
+            self.keys.insert(key, mine);
+        }
+        self.adopt(there, job, now)?;
+        self.answers.push(Enqueued { id: job.id, existed: false, payload_differs: false });
+        self.by_id.insert(job.id, job);
+        self.fresh.push(job);
+        Ok(())
+    }
+
+    fn adopt(&mut self, there: &There, job: &NewJob, now: Timestamp) -> Result<(), Refusal> {
+        let Some(id) = job.facts.parent_id else { return Ok(()) };
+        let lease = job.parent_token.map(|t| t.hash());
+        let counts = match there.parents.get(&id) {
+            None if !self.by_id.contains_key(&id) => return Err(Refusal::ParentNotFound(id)),
+            None if lease.is_some() => return Err(Refusal::NotLeased(Status::Pending)),
+            None => true,
+            Some(parent) => {
+                lease.map_or(Ok(()), |hash| check_lease(parent, hash, now))?;
+                counts_children(parent)
+            }
+        };
+        if counts {
+            let (under, children) = self.children.entry(id).or_default();
+            *under = under.or(lease);
+            children.push(job.id);
+        }
+        Ok(())
+    }
+}
+
+impl Db<'_> {
+    /// Writes rows and first events; answers which ids were free.
+    pub(crate) async fn insert_jobs(
+        &self,
+        jobs: &[&NewJob],
+        actor: &Actor,
+        now: Now,
+    ) -> Tried<HashSet<JobId>> {
+        if jobs.is_empty() {
+            return Ok(HashSet::new());
+        }
+        let facts = || jobs.iter().map(|j| &j.facts);
+        let run_at: Vec<Option<Ts>> =
+            facts().map(|f| if let RunAt::At(t) = f.run_at { Some(Ts(t)) } else { None }).collect();
+        let delay: Vec<Option<i64>> =
+            facts().map(|f| if let RunAt::After(ms) = f.run_at { Some(ms) } else { None }).collect();
+        let detail = |j: &&NewJob| What::JobCreated(Box::new(j.facts.clone())).detail().unwrap_or_default();
+        let backoff = |f: &Facts| f.backoff.map(|b| serde_json::to_string(&b)).transpose();
+        let tags = |f: &Facts| {
+            let tags: Vec<&str> = f.tags.iter().map(|t| t.as_str()).collect();
+            (!tags.is_empty()).then(|| tags.join(","))
+        };
+        let inserted = self
+            .all(
+                sql!("enqueue"),
+                params![
+                    now.map(Ts),
+                    actor.as_str(),
+                    jobs.iter().map(|j| uuid(j.id)).collect::<Vec<Uuid>>(),
+                    facts().map(|f| f.queue.as_str()).collect::<Vec<&str>>(),
+                    facts().map(|f| f.kind.as_str()).collect::<Vec<&str>>(),
+                    facts().map(|f| f.priority as i16).collect::<Vec<i16>>(),
+                    run_at,
+                    delay,
+                    facts().map(|f| f.max_retries).collect::<Vec<i32>>(),
+                    facts().map(|f| f.parent_id.map(uuid)).collect::<Vec<Option<Uuid>>>(),
+                    facts()
+                        .map(|f| f.unique.as_ref().map(|u| Policy::to_text(u.policy)))
+                        .collect::<Vec<Option<String>>>(),
+                    facts().map(|f| f.timeout_ms).collect::<Vec<Option<i64>>>(),
+                    facts().map(|f| f.lease_ms.map(LeaseMs::get)).collect::<Vec<Option<i64>>>(),
+                    facts().map(|f| f.grace_ms).collect::<Vec<i64>>(),
+                    facts().map(backoff).collect::<Result<Vec<Option<String>>, _>>()?,
+                    facts().map(|f| !f.metadata.is_empty()).collect::<Vec<bool>>(),
+                    jobs.iter().map(detail).collect::<Vec<String>>(),
+                    jobs.iter()
+                        .map(|j| j.payload.as_ref().map(Payload::is_json))
+                        .collect::<Vec<Option<bool>>>(),
+                    jobs.iter()
+                        .map(|j| j.payload.as_ref().map(Payload::as_bytes))
+                        .collect::<Vec<Option<&[u8]>>>(),
+                    facts().map(|f| f.agent_id.as_ref().map(Who::as_str)).collect::<Vec<Option<&str>>>(),
+                    facts().map(tags).collect::<Vec<Option<String>>>(),
+                ],
+                |r| row::Columns::new(r, 0).job_id(),
+            )
+            .await?;
+        Ok(inserted.into_iter().collect())
+    }
+}

@@ -1,0 +1,138 @@
+//! When PostgreSQL fails: what it means, and what to do.
+
+use tokio_postgres::error::SqlState;
+use windlass_core::event::Unreadable;
+use windlass_store::StoreError;
+
+/// Why a transaction could not be finished.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error(transparent)]
+    Sql(#[from] tokio_postgres::Error),
+    #[error("no connection: {0}")]
+    Pool(String),
+    #[error("a stored value does not read back: {0}; run `windlass verify` on this store")]
+    Unreadable(String),
+    /// COMMIT was sent and its answer was lost.
+    #[error("the connection was lost after COMMIT was sent")]
+    Unknown,
+    /// Somebody else was faster in a way that a fresh look settles.
+    #[error("the same rows were changed at the same time, again and again")]
+    Raced,
+}
+
+pub(crate) type Tried<T> = Result<T, Failure>;
+
+impl From<Unreadable> for Failure {
+    fn from(error: Unreadable) -> Self {
+        Self::Unreadable(error.to_string())
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Unreadable(error.to_string())
+    }
+}
+
+impl From<deadpool_postgres::PoolError> for Failure {
+    fn from(error: deadpool_postgres::PoolError) -> Self {
+        Self::Pool(error.to_string())
+    }
+}
+
+impl Failure {
+    pub(crate) fn code(&self) -> Option<&SqlState> {
+        match self {
+            Self::Sql(e) => e.code(),
+            _ => None,
+        }
+    }
+
+    /// Whether a fresh transaction may simply succeed: nothing was done and nothing is wrong with the request.
+    pub(crate) fn is_passing(&self) -> bool {
+        matches!(self, Self::Raced)
+            || self.code().is_some_and(|c| {
+                [&SqlState::T_R_DEADLOCK_DETECTED, &SqlState::T_R_SERIALIZATION_FAILURE].contains(&c)
+            })
+    }
+
+    /// Whether the connection is gone, so that what it was doing was rolled back, unless it was a commit.
+    pub(crate) fn is_lost(&self) -> bool {
+        match self {
+            Self::Sql(e) => {
+                e.is_closed()
+                    || e.code().is_none()
+                    || e.code().is_some_and(|c| c.code().starts_with("57P") || c.code().starts_with("08"))
+            }
+            _ => false,
+        }
+    }
+
+    /// What callers are told.
+    pub(crate) fn told(&self) -> StoreError {
+        match self {
+            Self::Unknown => StoreError::Indeterminate(self.to_string()),
+            Self::Sql(e) => StoreError::Unavailable(advice(e)),
+            other => StoreError::Unavailable(other.to_string()),
+        }
+    }
+}
+
+fn advice(error: &tokio_postgres::Error) -> String {
+    let Some(db) = error.as_db_error() else {
+        let source = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+        return format!("{error} {source}").trim().to_owned();
+    };
+    let advice = match *db.code() {
+        SqlState::INSUFFICIENT_PRIVILEGE => "the role lacks a privilege; run the migrations as the owner",
+        SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME => {
+            "the schema is not there; run `windlass migrate`"
+        }
+        SqlState::DISK_FULL => "the database's disk is full; free some room",
+        SqlState::READ_ONLY_SQL_TRANSACTION => {
+            "the server is read-only, perhaps a standby; connect to the primary"
+        }
+        SqlState::LOCK_NOT_AVAILABLE => "a row or table stayed locked too long; look for long transactions",
+        SqlState::QUERY_CANCELED => "the statement took longer than its timeout",
+        _ => "",
+    };
+    let detail = db.detail().map(|d| format!(" ({d})")).unwrap_or_default();
+    let space = if advice.is_empty() { "" } else { ": " };
+    format!("{advice}{space}{}{detail} [{}]", db.message(), db.code().code())
+}
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The URL is not one.
+    #[error("the store URL is malformed: {0}; write postgres://user:password@host:5432/database")]
+    Url(String),
+    /// The schema is from the future.
+    #[error(
+        "the schema has migration {found}, this windlass knows {known}; upgrade windlass, nothing was changed"
+    )]
+    NewerSchema {
+        /// The newest migration in the database.
+        found: i64,
+        /// The newest migration in this binary.
+        known: i64,
+    },
+    /// A migration was applied with another text.
+    #[error("migration {0} was applied with another text; this schema was made by a modified windlass")]
+    ChangedMigration(String),
+    /// The schema is not there, or old, and migrating was not allowed.
+    #[error("the schema is at migration {found} and this windlass needs {known}; run `windlass migrate`")]
+    OldSchema {
+        /// The newest migration in the database, 0 without a schema.
+        found: i64,
+        /// The newest migration in this binary.
+        known: i64,
+    },
+    /// The name of the schema cannot be one.
+    #[error("{0:?} cannot be a schema; use 1 to 63 of a-z 0-9 _, not starting with a digit or pg_")]
+    Schema(String),
+    /// Anything else.
+    #[error("cannot open the store: {0}")]
+    Failed(String),
+}

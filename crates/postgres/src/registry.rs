@@ -1,0 +1,357 @@
+//! What surrounds jobs: queues, workers, audit, access keys, remembered answers, unique keys.
+//!
+//! Whoever decides on a row has locked it. One that was not there could not be locked: if somebody else made it
+//! meanwhile, the verb looks again.
+
+use crate::db::{Db, Tx, sql, uuid};
+use crate::error::{Failure, Tried};
+use crate::param::params;
+use crate::row::{self, Columns, Ts, name, who};
+use std::collections::HashMap;
+use tokio_postgres::Row;
+use windlass_core::limits::ANSWER_KEPT_MS;
+use windlass_core::unique::Hold;
+use windlass_core::{
+    AccessKey, Actor, AuditEntry, Count, Metadata, Name, Queue, QueueDefaults, Refusal, Timestamp, Who,
+    Worker,
+};
+use windlass_store::{
+    DrainWorker, Idempotency, Now, PauseQueue, PutAccessKey, PutQueue, PutWorker, QueueState, ReadAudit,
+    Remember, RevokeAccessKey, WriteAudit,
+};
+
+fn actor(text: &str) -> Option<Actor> {
+    Actor::try_from(text).ok()
+}
+
+fn queue(r: &Row) -> Tried<Queue> {
+    let mut c = Columns::new(r, 0);
+    let name = c.text(name)?;
+    let (paused_at, paused_by) = (c.opt_time()?, c.opt_text(actor)?);
+    Ok(Queue { name, paused: paused_at.zip(paused_by), defaults: serde_json::from_str(c.get()?)? })
+}
+
+fn access_key(r: &Row) -> Tried<AccessKey> {
+    let mut c = Columns::new(r, 0);
+    Ok(AccessKey {
+        name: c.text(who)?,
+        hash: c.hash()?,
+        roles: serde_json::from_str(c.get()?)?,
+        queues: c.get::<Option<&str>>()?.map(serde_json::from_str).transpose()?,
+        expires_at: c.opt_time()?,
+        created_at: c.time()?,
+        revoked_at: c.opt_time()?,
+    })
+}
+
+impl Db<'_> {
+    pub(crate) async fn queue(&self, name: &Name) -> Tried<Option<Queue>> {
+        self.one(sql!("queue"), params![name.as_str()], queue).await
+    }
+
+    pub(crate) async fn is_paused(&self, name: &Name) -> Tried<bool> {
+        Ok(self.queue(name).await?.is_some_and(|q| q.paused.is_some()))
+    }
+
+    pub(crate) async fn queues(&self, request: &i64, now: Now) -> Tried<Vec<QueueState>> {
+        let cap = (*request).clamp(0, 1_000_000);
+        let none = params![];
+        let (set, names, now) =
+            tokio::try_join!(self.all(sql!("queues"), none, queue), self.queue_names(), self.clock(now))?;
+        let mut queues: HashMap<Name, (Queue, bool)> =
+            set.into_iter().map(|q| (q.name.clone(), (q, true))).collect();
+        for text in names {
+            let name = name(&text).ok_or_else(|| Failure::Unreadable(format!("queue {text:?}")))?;
+            let new = Queue { name: name.clone(), paused: None, defaults: QueueDefaults::default() };
+            queues.entry(name).or_insert((new, false));
+        }
+        let depths = self.depths(queues.keys().map(Name::as_str).collect(), cap, now).await?;
+        let mut states = Vec::new();
+        for (queue, has_setting) in queues.into_values() {
+            let (n, oldest_due_at) = depths.get(queue.name.as_str()).copied().unwrap_or_default();
+            if oldest_due_at.is_some() || has_setting {
+                let due = Count { n: n.min(cap), capped: n > cap };
+                states.push(QueueState { queue, due, oldest_due_at });
+            }
+        }
+        states.sort_by(|a, b| a.queue.name.cmp(&b.queue.name));
+        Ok(states)
+    }
+
+    /// How much of each queue is due, and since when.
+    async fn depths(
+        &self,
+        queues: Vec<&str>,
+        cap: i64,
+        now: Timestamp,
+    ) -> Tried<HashMap<String, (i64, Option<Timestamp>)>> {
+        let read = |r: &Row| {
+            let mut c = Columns::new(r, 0);
+            Ok((c.get()?, (c.get()?, c.opt_time()?)))
+        };
+        let depths = self.all(sql!("queue_depth"), params![queues, Ts(now), cap + 1], read).await?;
+        Ok(depths.into_iter().collect())
+    }
+
+    pub(crate) async fn workers(&self, _: &(), _: Now) -> Tried<Vec<Worker>> {
+        self.all(sql!("workers"), params![], row::worker).await
+    }
+
+    pub(crate) async fn audit(&self, request: &ReadAudit, _: Now) -> Tried<Vec<AuditEntry>> {
+        let before = request.before.unwrap_or(i64::MAX);
+        self.all(sql!("audit"), params![before, crate::list::page(request.limit)], |r| {
+            let mut c = Columns::new(r, 0);
+            Ok(AuditEntry {
+                seq: c.get()?,
+                at: c.time()?,
+                actor: c.text(actor)?,
+                action: c.text(name)?,
+                target: c.get()?,
+                detail: serde_json::from_str(c.get()?)?,
+            })
+        })
+        .await
+    }
+
+    pub(crate) async fn access_key(&self, request: &[u8; 32], _: Now) -> Tried<Option<AccessKey>> {
+        self.one(sql!("access_key"), params![request.as_slice()], access_key).await
+    }
+
+    pub(crate) async fn access_keys(&self, _: &(), _: Now) -> Tried<Vec<AccessKey>> {
+        self.all(sql!("access_keys"), params![], access_key).await
+    }
+
+    pub(crate) async fn recall(
+        &self,
+        request: &Idempotency,
+        now: Now,
+    ) -> Tried<Result<Option<Vec<u8>>, Refusal>> {
+        let now = self.clock(now).await?;
+        self.recalled(request, now).await
+    }
+
+    pub(crate) async fn recalled(
+        &self,
+        promise: &Idempotency,
+        now: Timestamp,
+    ) -> Tried<Result<Option<Vec<u8>>, Refusal>> {
+        let read = |r: &Row| Ok((Columns::new(r, 0).hash()?, r.try_get::<_, Vec<u8>>(1)?));
+        Ok(match self.one(sql!("recall"), params![promise.key.as_str(), Ts(now)], read).await? {
+            Some((hash, _)) if hash != promise.request_hash => Err(Refusal::IdempotencyKeyReused),
+            other => Ok(other.map(|(_, body)| body)),
+        })
+    }
+}
+
+impl Tx<'_> {
+    /// Takes a key that is free or whose time is over. False if it is held, by whomever; it is locked then.
+    pub(crate) async fn take_key(&self, scope: &str, key: &str, hold: &Hold, now: Timestamp) -> Tried<bool> {
+        let (job, hash) = (uuid(hold.job), hold.payload_hash.as_slice());
+        Ok(!self
+            .rows(sql!("take_key"), params![scope, key, job, hash, hold.expires_at.map(Ts), Ts(now)])
+            .await?
+            .is_empty())
+    }
+
+    async fn lock_queue(&self, name: &Name) -> Tried<Option<Queue>> {
+        self.one(sql!("lock_queue"), params![name.as_str()], queue).await
+    }
+
+    async fn save_queue(&self, q: &Queue, was_there: bool) -> Tried<()> {
+        let (at, by) = q.paused.clone().unzip();
+        let (at, by) = (at.map(Ts), by.map(String::from));
+        let defaults = serde_json::to_string(&q.defaults)?;
+        let put = self.rows(sql!("put_queue"), params![q.name.as_str(), at, by, defaults, was_there]).await?;
+        if put.is_empty() { Err(Failure::Raced) } else { Ok(()) }
+    }
+
+    pub(crate) async fn put_queue(&self, request: &PutQueue) -> Tried<Result<(), Refusal>> {
+        if let Err(invalid) = request.defaults.check() {
+            return Ok(Err(invalid.into()));
+        }
+        let before = self.lock_queue(&request.name).await?;
+        let mut queue = before.clone().unwrap_or_else(|| new_queue(&request.name));
+        queue.defaults = request.defaults;
+        if before.as_ref() != Some(&queue) {
+            let now = self.now().await?;
+            self.save_queue(&queue, before.is_some()).await?;
+            let was = before.map(|q| serde_json::to_value(q.defaults)).transpose()?;
+            let mut detail = Metadata::new();
+            detail.insert("before".into(), was.unwrap_or_default());
+            detail.insert("after".into(), serde_json::to_value(queue.defaults)?);
+            self.put_audit(&request.actor, "queue.put", request.name.as_str(), &detail, now).await?;
+        }
+        Ok(Ok(()))
+    }
+
+    pub(crate) async fn pause_queue(&self, request: &PauseQueue) -> Tried<()> {
+        let before = self.lock_queue(&request.name).await?;
+        let was_there = before.is_some();
+        let mut queue = before.unwrap_or_else(|| new_queue(&request.name));
+        if queue.paused.is_some() == request.pause {
+            return Ok(());
+        }
+        let now = self.now().await?;
+        queue.paused = request.pause.then(|| (now, request.actor.clone()));
+        self.save_queue(&queue, was_there).await?;
+        if !request.pause {
+            self.mark(true);
+        }
+        let action = if request.pause { "queue.pause" } else { "queue.resume" };
+        self.put_audit(&request.actor, action, request.name.as_str(), &Metadata::new(), now).await
+    }
+
+    pub(crate) async fn lock_worker(&self, id: &Who) -> Tried<Option<Worker>> {
+        self.one(sql!("lock_worker"), params![id.as_str()], row::worker).await
+    }
+
+    pub(crate) async fn put_worker(&self, request: &PutWorker) -> Tried<Worker> {
+        let (before, now) = tokio::try_join!(biased; self.lock_worker(&request.id), self.now())?;
+        let was_there = before.is_some();
+        let worker = Worker {
+            id: request.id.clone(),
+            queues: request.queues.clone(),
+            kinds: request.kinds.clone(),
+            capacity: request.capacity,
+            labels: request.labels.clone(),
+            draining: request.draining || before.as_ref().is_some_and(|w| w.draining),
+            started_at: before.map_or(now, |w| w.started_at),
+            seen_at: now,
+            expires_at: now.plus_ms(request.ttl_ms.get()),
+        };
+        self.save_worker(&worker, was_there).await?;
+        Ok(worker)
+    }
+
+    async fn save_worker(&self, w: &Worker, was_there: bool) -> Tried<()> {
+        let (queues, kinds) = (serde_json::to_string(&w.queues)?, serde_json::to_string(&w.kinds)?);
+        let labels = serde_json::to_string(&w.labels)?;
+        let put = self
+            .rows(
+                sql!("put_worker"),
+                params![
+                    w.id.as_str(),
+                    queues,
+                    kinds,
+                    w.capacity,
+                    labels,
+                    w.draining,
+                    Ts(w.started_at),
+                    Ts(w.seen_at),
+                    Ts(w.expires_at),
+                    was_there,
+                ],
+            )
+            .await?;
+        if put.is_empty() { Err(Failure::Raced) } else { Ok(()) }
+    }
+
+    pub(crate) async fn drain_worker(&self, request: &DrainWorker) -> Tried<Option<Worker>> {
+        let Some(mut worker) = self.lock_worker(&request.id).await? else { return Ok(None) };
+        if !worker.draining {
+            let now = self.now().await?;
+            worker.draining = true;
+            self.save_worker(&worker, true).await?;
+            let target = request.id.as_str();
+            self.put_audit(&request.actor, "worker.drain", target, &Metadata::new(), now).await?;
+        }
+        Ok(Some(worker))
+    }
+
+    pub(crate) async fn remove_worker(&self, request: &Who) -> Tried<()> {
+        self.execute(sql!("remove_worker"), params![request.as_str()]).await
+    }
+
+    pub(crate) async fn put_audit(
+        &self,
+        actor: &Actor,
+        action: &str,
+        target: &str,
+        detail: &Metadata,
+        now: Timestamp,
+    ) -> Tried<()> {
+        let detail = serde_json::to_string(detail)?;
+        self.execute(sql!("write_audit"), params![Ts(now), actor.as_str(), action, target, detail]).await
+    }
+
+    pub(crate) async fn write_audit(&self, request: &WriteAudit) -> Tried<()> {
+        let now = self.now().await?;
+        self.put_audit(&request.actor, request.action.as_str(), &request.target, &request.detail, now).await
+    }
+
+    async fn lock_access_key(&self, name: &Who) -> Tried<Option<AccessKey>> {
+        self.one(sql!("access_key_by_name"), params![name.as_str()], access_key).await
+    }
+
+    pub(crate) async fn put_access_key(&self, request: &PutAccessKey) -> Tried<bool> {
+        if let Some(key) = self.lock_access_key(&request.name).await? {
+            return Ok(key.hash == request.hash);
+        }
+        // Another name's, or our own that somebody else has made since the last look.
+        if let Some(key) = self.access_key(&request.hash, None).await? {
+            return Ok(key.name == request.name);
+        }
+        let now = self.now().await?;
+        let roles = serde_json::to_string(&request.roles)?;
+        let queues = request.queues.as_ref().map(serde_json::to_string).transpose()?;
+        if self
+            .rows(
+                sql!("put_access_key"),
+                params![
+                    request.name.as_str(),
+                    request.hash.as_slice(),
+                    roles,
+                    queues,
+                    request.expires_at.map(Ts),
+                    Ts(now),
+                ],
+            )
+            .await?
+            .is_empty()
+        {
+            return Err(Failure::Raced);
+        }
+        let mut detail = Metadata::new();
+        detail.insert("roles".into(), serde_json::to_value(&request.roles)?);
+        self.put_audit(&request.actor, "key.create", request.name.as_str(), &detail, now).await?;
+        Ok(true)
+    }
+
+    pub(crate) async fn revoke_access_key(&self, request: &RevokeAccessKey) -> Tried<Option<AccessKey>> {
+        let Some(mut key) = self.lock_access_key(&request.name).await? else { return Ok(None) };
+        if key.revoked_at.is_none() {
+            let now = self.now().await?;
+            key.revoked_at = Some(now);
+            let target = request.name.as_str();
+            self.execute(sql!("revoke_access_key"), params![target, Ts(now)]).await?;
+            self.put_audit(&request.actor, "key.revoke", target, &Metadata::new(), now).await?;
+        }
+        Ok(Some(key))
+    }
+
+    /// Remembers an answer; false if another is remembered already.
+    pub(crate) async fn put_answer(&self, promise: &Idempotency, body: &[u8], now: Timestamp) -> Tried<bool> {
+        let (hash, until) = (promise.request_hash.as_slice(), Ts(now.plus_ms(ANSWER_KEPT_MS)));
+        Ok(!self
+            .rows(sql!("remember"), params![promise.key.as_str(), hash, body, until, Ts(now)])
+            .await?
+            .is_empty())
+    }
+
+    pub(crate) async fn remember(&self, request: &Remember) -> Tried<Result<Vec<u8>, Refusal>> {
+        let now = self.now().await?;
+        if self.put_answer(&request.idempotency, &request.body, now).await? {
+            return Ok(Ok(request.body.clone()));
+        }
+        // One is remembered, and locked by our try: a fresh look sees it.
+        match self.recalled(&request.idempotency, now).await? {
+            Ok(Some(body)) => Ok(Ok(body)),
+            Err(refusal) => Ok(Err(refusal)),
+            Ok(None) => Err(Failure::Raced),
+        }
+    }
+}
+
+fn new_queue(name: &Name) -> Queue {
+    Queue { name: name.clone(), paused: None, defaults: QueueDefaults::default() }
+}

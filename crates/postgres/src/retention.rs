@@ -1,0 +1,90 @@
+//! The end of a job's time here: read whole, then removed whole. The only place that deletes.
+
+use crate::db::{Db, Tx, sql, uuid};
+use crate::error::Tried;
+use crate::param::params;
+use crate::row::{self, Ts};
+use uuid::Uuid;
+use windlass_core::{Job, JobId, LogLine, Refusal, Status, Version};
+use windlass_store::{Archived, Now, Purge, ReadArchive, ReadLogs};
+
+impl Db<'_> {
+    pub(crate) async fn archive(&self, request: &ReadArchive, _: Now) -> Tried<Vec<Archived>> {
+        let limit = crate::list::page(request.limit);
+        let mut finished: Vec<Job> = Vec::new();
+        for status in Status::ALL.into_iter().filter(|s| s.is_terminal()) {
+            finished.extend(
+                self.all(
+                    sql!("archive"),
+                    params![Ts(request.finished_before), limit, status.as_str()],
+                    row::job,
+                )
+                .await?,
+            );
+        }
+        finished.sort_by_key(|job| (job.finished_at, job.id));
+        finished.truncate(limit as usize);
+        let mut archived = Vec::with_capacity(finished.len());
+        for job in finished {
+            archived.extend(self.whole(job).await?);
+        }
+        Ok(archived)
+    }
+
+    /// A job with its log and its lines; none if it was removed since its row was read.
+    async fn whole(&self, job: Job) -> Tried<Option<Archived>> {
+        let mut logs: Vec<LogLine> = Vec::new();
+        loop {
+            let after = logs.last().map_or(0, |l| l.n);
+            let page = self.logs(&ReadLogs { job: job.id, after, limit: usize::MAX }, None).await?;
+            if page.is_empty() {
+                break;
+            }
+            logs.extend(page);
+        }
+        let events = self.log(job.id, job.version).await?;
+        if (events.len() as i64) < job.version && self.job(job.id).await?.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(Archived { job, events, logs }))
+    }
+}
+
+impl Tx<'_> {
+    pub(crate) async fn purge(&self, request: &Purge) -> Tried<Vec<Result<(), Refusal>>> {
+        let ids: Vec<JobId> = request.jobs.iter().map(|(job, _)| *job).collect();
+        let mut locked = self.lock_rows(&ids).await?;
+        let mut going: Vec<Uuid> = Vec::new();
+        let mut answers = Vec::with_capacity(ids.len());
+        for (id, version) in &request.jobs {
+            let answer = may_go(locked.get(id), *version);
+            if answer.is_ok() {
+                going.push(uuid(*id));
+                // Named twice, it is gone the second time.
+                locked.remove(id);
+            }
+            answers.push(answer);
+        }
+        if going.is_empty() {
+            return Ok(answers);
+        }
+        self.execute(sql!("purge_begin"), params![]).await?;
+        for statement in
+            [sql!("purge_job_events"), sql!("purge_job_logs"), sql!("purge_approvals"), sql!("purge_jobs")]
+        {
+            self.execute(statement, params![going]).await?;
+        }
+        Ok(answers)
+    }
+}
+
+fn may_go(job: Option<&Job>, version: Version) -> Result<(), Refusal> {
+    let job = job.ok_or(Refusal::NotFound)?;
+    if !job.status.is_terminal() {
+        return Err(Refusal::NotFinished(job.status));
+    }
+    if job.version != version {
+        return Err(Refusal::VersionMismatch(job.version));
+    }
+    Ok(())
+}

@@ -1,0 +1,210 @@
+//! Between rows and values: the only place that knows the order of columns.
+
+use crate::error::{Failure, Tried};
+use tokio_postgres::Row;
+use tokio_postgres::types::{FromSql, IsNull, ToSql, Type, accepts, private::BytesMut, to_sql_checked};
+use uuid::Uuid;
+use windlass_core::unique::Policy;
+use windlass_core::wait::ApprovalStatus;
+use windlass_core::{
+    Actor, Approval, ApprovalId, Event, Job, JobId, Key, LeaseHash, LeaseMs, Name, Payload, Status,
+    Timestamp, WaitFor, What, Who, Worker,
+};
+
+/// Microseconds from 1970, where we count from, to 2000, where PostgreSQL does.
+const EPOCH: i64 = 946_684_800_000_000;
+/// The first moment that PostgreSQL knows, in its own count.
+const EARLIEST: i64 = -211_813_488_000_000_000;
+
+/// A moment as PostgreSQL has it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ts(pub(crate) Timestamp);
+
+impl<'a> FromSql<'a> for Ts {
+    fn from_sql(ty: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
+        let micros = i64::from_sql(&Type::INT8, raw).map_err(|e| format!("{ty}: {e}"))?;
+        Ok(Self(Timestamp::from_micros(micros.saturating_add(EPOCH))))
+    }
+    accepts!(TIMESTAMPTZ);
+}
+
+impl ToSql for Ts {
+    fn to_sql(
+        &self,
+        _: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        let micros = self.0.as_micros().saturating_sub(EPOCH);
+        // PostgreSQL knows no moment before 4714 BC but "before everything", which it writes as the least number.
+        let micros = if micros < EARLIEST { i64::MIN } else { micros };
+        micros.to_sql(&Type::INT8, out)
+    }
+    accepts!(TIMESTAMPTZ);
+    to_sql_checked!();
+}
+
+/// Reads columns one after the other.
+pub(crate) struct Columns<'r> {
+    row: &'r Row,
+    next: usize,
+}
+
+impl<'r> Columns<'r> {
+    pub(crate) fn new(row: &'r Row, next: usize) -> Self {
+        Self { row, next }
+    }
+
+    pub(crate) fn get<T: FromSql<'r>>(&mut self) -> Tried<T> {
+        self.next += 1;
+        Ok(self.row.try_get(self.next - 1)?)
+    }
+
+    pub(crate) fn text<T>(&mut self, read: impl FnOnce(&str) -> Option<T>) -> Tried<T> {
+        self.opt_text(read)?.ok_or_else(|| Failure::Unreadable(format!("column {} is null", self.next - 1)))
+    }
+
+    pub(crate) fn opt_text<T>(&mut self, read: impl FnOnce(&str) -> Option<T>) -> Tried<Option<T>> {
+        let Some(text) = self.get::<Option<&str>>()? else { return Ok(None) };
+        read(text).map(Some).ok_or_else(|| Failure::Unreadable(format!("column {}: {text:?}", self.next - 1)))
+    }
+
+    pub(crate) fn time(&mut self) -> Tried<Timestamp> {
+        Ok(self.get::<Ts>()?.0)
+    }
+
+    pub(crate) fn opt_time(&mut self) -> Tried<Option<Timestamp>> {
+        Ok(self.get::<Option<Ts>>()?.map(|t| t.0))
+    }
+
+    pub(crate) fn bytes<const N: usize>(&mut self) -> Tried<Option<[u8; N]>> {
+        let Some(bytes) = self.get::<Option<&[u8]>>()? else { return Ok(None) };
+        let wrong = |_| Failure::Unreadable(format!("column {}: {} bytes", self.next - 1, bytes.len()));
+        bytes.try_into().map(Some).map_err(wrong)
+    }
+
+    /// Bytes that are always there.
+    pub(crate) fn hash<const N: usize>(&mut self) -> Tried<[u8; N]> {
+        self.bytes()?.ok_or_else(|| Failure::Unreadable(format!("column {} is null", self.next - 1)))
+    }
+
+    pub(crate) fn job_id(&mut self) -> Tried<JobId> {
+        Ok(JobId::from_bytes(self.get::<Uuid>()?.into_bytes()))
+    }
+}
+
+pub(crate) fn name(text: &str) -> Option<Name> {
+    Name::try_from(text).ok()
+}
+
+pub(crate) fn who(text: &str) -> Option<Who> {
+    Who::try_from(text).ok()
+}
+
+/// How many columns `jobs` has.
+pub(crate) const JOB_COLUMNS: usize = 43;
+
+/// A row of `jobs`, its columns in the order of the table from the first column on.
+pub(crate) fn job(row: &Row) -> Tried<Job> {
+    let mut c = Columns::new(row, 0);
+    Ok(Job {
+        id: c.job_id()?,
+        queue: c.text(name)?,
+        kind: c.text(name)?,
+        priority: c.get::<i16>()?.into(),
+        status: c.text(Status::parse)?,
+        due_at: c.opt_time()?,
+        deadline_at: c.opt_time()?,
+        worker_id: c.opt_text(who)?,
+        lease_hash: c.bytes()?.map(LeaseHash),
+        lease_expires_at: c.opt_time()?,
+        epoch: c.get()?,
+        assignment: c.get()?,
+        attempt: c.get()?,
+        retries: c.get()?,
+        max_retries: c.get()?,
+        crashes: c.get()?,
+        version: c.get()?,
+        generation: c.get()?,
+        progress: c.get()?,
+        stage: c.get()?,
+        waiting_for: c.opt_text(WaitFor::parse)?,
+        wait_name: c.opt_text(name)?,
+        wait_version: c.get()?,
+        wake_version: c.get()?,
+        signals: c.get()?,
+        children: c.get()?,
+        parent_id: c.get::<Option<Uuid>>()?.map(|u| JobId::from_bytes(u.into_bytes())),
+        cancel_requested_at: c.opt_time()?,
+        steps_from: c.get()?,
+        unique_policy: c.opt_text(Policy::from_text)?,
+        timeout_ms: c.get()?,
+        lease_ms: c.get::<Option<i64>>()?.and_then(|ms| LeaseMs::new(ms).ok()),
+        grace_ms: c.get()?,
+        backoff: c.opt_text(|t| serde_json::from_str(t).ok())?,
+        result_version: c.get()?,
+        error_version: c.get()?,
+        error_code: c.opt_text(who)?,
+        checkpoint_version: c.get()?,
+        meta_version: c.get()?,
+        created_at: c.time()?,
+        started_at: c.opt_time()?,
+        updated_at: c.time()?,
+        finished_at: c.opt_time()?,
+    })
+}
+
+/// A row of `job_events` from column `first` on; its place in the feed is that column.
+pub(crate) fn event(row: &Row, first: usize) -> Tried<Event> {
+    let mut c = Columns::new(row, first + 1);
+    let job = c.job_id()?;
+    let version = c.get()?;
+    let at = c.time()?;
+    let type_name: &str = c.get()?;
+    let actor = c.text(|t| Actor::try_from(t).ok())?;
+    let attempt = c.get()?;
+    let generation = c.get()?;
+    let lease = c.bytes()?.map(LeaseHash);
+    let key = c.opt_text(|t| Some(Key::stored(t)))?;
+    let detail: Option<&str> = c.get()?;
+    let is_json: Option<bool> = c.get()?;
+    let payload: Option<Vec<u8>> = c.get()?;
+    let what = What::read(type_name, detail)?;
+    let payload = payload.map(|bytes| Payload::stored(bytes, is_json.unwrap_or(false)));
+    Ok(Event { job, version, at, actor, attempt, generation, lease, key, what, payload })
+}
+
+/// A row of `approvals`.
+pub(crate) fn approval(row: &Row) -> Tried<Approval> {
+    let mut c = Columns::new(row, 0);
+    let lost = || Failure::Unreadable("an approval without a token hash".into());
+    Ok(Approval {
+        id: ApprovalId::from_bytes(c.get::<Uuid>()?.into_bytes()),
+        job: c.job_id()?,
+        name: c.text(name)?,
+        status: c.text(ApprovalStatus::parse)?,
+        required: c.get()?,
+        approved: c.get()?,
+        expires_at: c.time()?,
+        token_hash: c.bytes()?.ok_or_else(lost)?,
+        token_used: c.get()?,
+        asked_version: c.get()?,
+        asked_at: c.time()?,
+        decided_at: c.opt_time()?,
+    })
+}
+
+/// A row of `workers`.
+pub(crate) fn worker(row: &Row) -> Tried<Worker> {
+    let mut c = Columns::new(row, 0);
+    Ok(Worker {
+        id: c.text(who)?,
+        queues: c.text(|t| serde_json::from_str(t).ok())?,
+        kinds: c.text(|t| serde_json::from_str(t).ok())?,
+        capacity: c.get()?,
+        labels: c.text(|t| serde_json::from_str(t).ok())?,
+        draining: c.get()?,
+        started_at: c.time()?,
+        seen_at: c.time()?,
+        expires_at: c.time()?,
+    })
+}

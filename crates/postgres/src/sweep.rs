@@ -1,0 +1,84 @@
+//! Everything past its deadline. Any process may sweep, any time: a late sweep costs only latency.
+//!
+//! Each job in a transaction of its own: its parent comes first in the order of locks, and its trouble is nobody
+//! else's. What somebody else holds is passed over; whoever holds it sees the deadline too.
+
+use crate::db::{Db, Tx, sql};
+use crate::error::Tried;
+use crate::param::params;
+use crate::pool::Connections;
+use crate::row::{Columns, Ts};
+use std::sync::Arc;
+use windlass_core::decide::{Command, decide};
+use windlass_core::limits::BATCH_MAX;
+use windlass_core::wait::ApprovalStatus;
+use windlass_core::{Done, Job, JobId, Status, Timestamp, WaitFor};
+use windlass_store::{Now, StoreResult, Sweep, Swept};
+
+pub(crate) async fn sweep(
+    connections: &Arc<Connections>,
+    request: Sweep,
+    now: Now,
+) -> StoreResult<Vec<Swept>> {
+    let limit = request.limit.min(BATCH_MAX) as i64;
+    connections.transact(now, move |tx| Box::pin(tx.forget_answers(limit))).await?;
+    let overdue = connections.read(move |db| Box::pin(db.overdue(limit, now))).await?;
+    let mut swept = Vec::new();
+    for id in overdue {
+        match connections.transact(now, move |tx| Box::pin(tx.sweep_one(id))).await {
+            Ok(done) => swept.extend(done),
+            Err(error) => {
+                tracing::warn!(job = %id, %error, "a job past its deadline could not be acted on");
+                // One job's trouble is not the store's; the store's own ends the sweep.
+                connections.read(|db| Box::pin(db.clock(None))).await?;
+            }
+        }
+    }
+    Ok(swept)
+}
+
+impl Db<'_> {
+    async fn overdue(&self, limit: i64, now: Now) -> Tried<Vec<JobId>> {
+        let now = self.clock(now).await?;
+        self.all(sql!("overdue"), params![Ts(now), limit], |r| Columns::new(r, 0).job_id()).await
+    }
+}
+
+impl Tx<'_> {
+    async fn forget_answers(&self, limit: i64) -> Tried<()> {
+        let now = self.now().await?;
+        self.execute(sql!("forget_answers"), params![Ts(now), limit]).await
+    }
+
+    /// Acts on one job, if its deadline still asks for it.
+    async fn sweep_one(&self, id: JobId) -> Tried<Option<Swept>> {
+        let (Some(job), now) = self.try_lock(id).await? else { return Ok(None) };
+        let worker_gone = self.worker_gone(&job, now).await?;
+        let Ok(step) = decide(&job, Command::Expire { worker_gone }, now) else { return Ok(None) };
+        self.expire_approval(&job, now).await?;
+        self.write(&job, &step).await?;
+        Ok(Some(Swept { job: id, answer: Ok(Done::Moved(step.job.version, step.job.status)) }))
+    }
+
+    /// Whether an assigned job's worker is gone. One that reports itself at this moment is waited for.
+    async fn worker_gone(&self, job: &Job, now: Timestamp) -> Tried<bool> {
+        let (Status::Assigned, Some(id)) = (job.status, &job.worker_id) else { return Ok(false) };
+        Ok(self.lock_worker(id).await?.is_none_or(|w| w.expires_at <= now))
+    }
+
+    async fn expire_approval(&self, job: &Job, now: Timestamp) -> Tried<()> {
+        let (Status::Waiting, Some(WaitFor::Approval), Some(name)) =
+            (job.status, job.waiting_for, &job.wait_name)
+        else {
+            return Ok(());
+        };
+        if let Some(mut approval) = self.approval_by_name(job.id, name).await?
+            && approval.status == ApprovalStatus::Pending
+        {
+            approval.status = ApprovalStatus::Expired;
+            approval.decided_at = Some(now);
+            self.put_approval(&approval).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,62 @@
+//! The texts of statements for the schema in use. They are written for the schema `windlass`.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+
+/// Statement texts, rewritten once per schema.
+#[derive(Debug)]
+pub(crate) struct Texts {
+    schema: String,
+    rewritten: RwLock<HashMap<&'static str, Arc<str>>>,
+}
+
+impl Texts {
+    pub(crate) fn new(schema: &str) -> Self {
+        Self { schema: schema.to_owned(), rewritten: RwLock::default() }
+    }
+
+    /// The text for the schema in use.
+    pub(crate) fn of(&self, sql: &'static str) -> Text {
+        if self.schema == "windlass" {
+            return Text::Same(sql);
+        }
+        if let Some(text) = self.rewritten.read().ok().and_then(|m| m.get(sql).cloned()) {
+            return Text::Other(text);
+        }
+        let text: Arc<str> = self.rewrite(sql).into();
+        if let Ok(mut map) = self.rewritten.write() {
+            map.insert(sql, Arc::clone(&text));
+        }
+        Text::Other(text)
+    }
+
+    /// A text that is used once.
+    pub(crate) fn rewrite<'t>(&self, sql: &'t str) -> Cow<'t, str> {
+        if self.schema == "windlass" {
+            return Cow::Borrowed(sql);
+        }
+        let schema = &self.schema;
+        let named = sql
+            .replace("windlass.", &format!("{schema}."))
+            .replace("SCHEMA windlass", &format!("SCHEMA {schema}"));
+        let named = named.replace("SCHEMA IF NOT EXISTS windlass", &format!("SCHEMA IF NOT EXISTS {schema}"));
+        Cow::Owned(named.replace("search_path = windlass", &format!("search_path = {schema}")))
+    }
+}
+
+/// A statement's text.
+pub(crate) enum Text {
+    Same(&'static str),
+    Other(Arc<str>),
+}
+
+impl std::ops::Deref for Text {
+    type Target = str;
+    fn deref(&self) -> &str {
+        match self {
+            Self::Same(text) => text,
+            Self::Other(text) => text,
+        }
+    }
+}

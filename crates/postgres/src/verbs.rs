@@ -1,0 +1,137 @@
+//! The verbs of the store, each to its module: in a transaction, or as a read.
+
+use crate::PostgresStore;
+use crate::{claim, enqueue, lease, settle, sweep};
+use async_trait::async_trait;
+use std::sync::Arc;
+use windlass_core::step::Recorded;
+use windlass_core::unique::Hold;
+use windlass_core::{
+    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, LogLine, Name, Refusal, Term,
+    Who, Worker,
+};
+use windlass_store::*;
+
+macro_rules! verbs {
+    ($($group:ident {
+        $(write $verb:ident($asked:ty) -> $answer:ty;)*
+        $(read $seen:ident($wanted:ty) -> $found:ty = $method:ident;)*
+        $(also { $($rest:item)* })?
+    })*) => {
+        $(
+            #[async_trait]
+            impl $group for PostgresStore {
+                $(
+                    async fn $verb(&self, request: $asked, now: Now) -> StoreResult<$answer> {
+                        let request = Arc::new(request);
+                        self.connections.transact(now, move |tx| {
+                            let request = Arc::clone(&request);
+                            Box::pin(async move { tx.$verb(&request).await })
+                        }).await
+                    }
+                )*
+                $(
+                    async fn $seen(&self, request: $wanted, now: Now) -> StoreResult<$found> {
+                        let request = Arc::new(request);
+                        self.connections.read(move |db| {
+                            let request = Arc::clone(&request);
+                            Box::pin(async move { db.$method(&request, now).await })
+                        }).await
+                    }
+                )*
+                $($($rest)*)?
+            }
+        )*
+    };
+}
+
+verbs! {
+    Jobs {
+        write append(Append) -> Result<Told, Refusal>;
+        write progress(Progress) -> Result<Told, Refusal>;
+        write record_step(RecordStep) -> Result<Told, Refusal>;
+        write cancel(Cancel) -> Answer;
+        write redrive(Redrive) -> Answer;
+        write fork(Fork) -> Answer;
+        write write_logs(WriteLogs) -> Result<(), Refusal>;
+        read job(JobId) -> Option<JobView> = view;
+        read jobs(List) -> Result<Page<Listed>, Refusal> = jobs;
+        read counts(i64) -> Counts = counts;
+        read events(ReadEvents) -> Vec<Event> = events;
+        read at_version(AtVersion) -> Option<Job> = at_version;
+        read steps(JobId) -> Option<Recorded> = steps;
+        read logs(ReadLogs) -> Vec<LogLine> = logs;
+        read find_key(FindKey) -> Option<Hold> = find_key;
+        also {
+            async fn enqueue(
+                &self,
+                request: Enqueue,
+                now: Now,
+            ) -> StoreResult<Result<Vec<Enqueued>, BatchRefusal>> {
+                enqueue::enqueue(&self.connections, request, now).await
+            }
+        }
+    }
+    Leases {
+        write claim_one(ClaimOne) -> Result<Claimed, Refusal>;
+        write assign(Assign) -> Vec<Answer>;
+        write start(Start) -> Result<Claimed, Refusal>;
+        also {
+            async fn claim(&self, request: ClaimMany, now: Now) -> StoreResult<Vec<Claimed>> {
+                claim::claim(&self.connections, &self.positions, request, now).await
+            }
+            async fn extend(&self, request: Extend, now: Now) -> StoreResult<Vec<Result<Extended, Refusal>>> {
+                lease::extend(&self.connections, request, now).await
+            }
+            async fn settle(&self, request: Settle, now: Now) -> StoreResult<Vec<Answer>> {
+                settle::settle(&self.connections, request, now).await
+            }
+            async fn sweep(&self, request: Sweep, now: Now) -> StoreResult<Vec<Swept>> {
+                sweep::sweep(&self.connections, request, now).await
+            }
+        }
+    }
+    Waits {
+        write signal(Signal) -> Answer;
+        write ask(Ask) -> Result<Asked, Refusal>;
+        write vote(CastVote) -> Answer;
+        read approval(ApprovalId) -> Option<ApprovalView> = approval;
+        read approvals(ListApprovals) -> Vec<ApprovalView> = approvals;
+    }
+    Terms {
+        write acquire_term(AcquireTerm) -> Result<Term, Term>;
+        write renew_term(RenewTerm) -> Result<Term, Refusal>;
+        write resign_term(ResignTerm) -> Result<(), Refusal>;
+        read term(Name) -> Option<Term> = term;
+    }
+    Retention {
+        write purge(Purge) -> Vec<Result<(), Refusal>>;
+        read archive(ReadArchive) -> Vec<Archived> = archive;
+    }
+    Registry {
+        write put_queue(PutQueue) -> Result<(), Refusal>;
+        write pause_queue(PauseQueue) -> ();
+        write put_worker(PutWorker) -> Worker;
+        write drain_worker(DrainWorker) -> Option<Worker>;
+        write remove_worker(Who) -> ();
+        write write_audit(WriteAudit) -> ();
+        write put_access_key(PutAccessKey) -> bool;
+        write revoke_access_key(RevokeAccessKey) -> Option<AccessKey>;
+        write remember(Remember) -> Result<Vec<u8>, Refusal>;
+        read queues(i64) -> Vec<QueueState> = queues;
+        read workers(()) -> Vec<Worker> = workers;
+        read audit(ReadAudit) -> Vec<AuditEntry> = audit;
+        read access_key([u8; 32]) -> Option<AccessKey> = access_key;
+        read access_keys(()) -> Vec<AccessKey> = access_keys;
+        read recall(Idempotency) -> Result<Option<Vec<u8>>, Refusal> = recall;
+    }
+    Feed {
+        read feed_head(()) -> FeedCursor = feed_head;
+        read feed(ReadFeed) -> Result<FeedPage, Refusal> = feed;
+        also {
+            fn hints(&self) -> Hints {
+                self.connections.hinter.hints()
+            }
+        }
+    }
+}
