@@ -19,6 +19,7 @@ use windlass_store::{Hinter, Now, StoreError, StoreResult};
 const GROUP_MAX: Duration = Duration::from_millis(50);
 /// The longest a verb waits for others to share its commit: about what a commit takes.
 const COMPANY: Duration = Duration::from_micros(150);
+const NAP: Duration = Duration::from_micros(20);
 /// Another process that waits for the file looks every half millisecond; this lets it in.
 const YIELD: Duration = Duration::from_millis(1);
 
@@ -113,9 +114,13 @@ fn run(conn: &Connection, waiting: &Receiver<Box<dyn Task>>, hinter: &Hinter) {
                 return None;
             }
             // Whoever was answered together is likely to be back at once: a sync of the disk is worth the wait.
-            let company =
-                if ran < callers { COMPANY.saturating_sub(began.elapsed()) } else { Duration::ZERO };
-            waiting.try_recv().or_else(|_| waiting.recv_timeout(company)).ok()
+            // Asleep rather than waiting: to be woken by each of them costs more than their verbs.
+            let mut task = waiting.try_recv();
+            while task.is_err() && ran < callers && began.elapsed() < COMPANY {
+                std::thread::sleep(NAP);
+                task = waiting.try_recv();
+            }
+            task.ok()
         };
         callers = group(conn, &db, first, more, hinter);
         kept += began.elapsed();
