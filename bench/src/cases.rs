@@ -93,7 +93,9 @@ async fn enqueue_one(store: &Arc<dyn Store>, count: usize, callers: usize) -> Tr
     for share in shares {
         let store = Arc::clone(store);
         calling.spawn(async move {
-            for job in share {
+            for mut job in share {
+                // An id is as old as the call that brings it.
+                job.id = fresh::job_id();
                 enqueue(&*store, vec![job]).await?;
             }
             Ok(())
@@ -106,7 +108,8 @@ async fn enqueue_one(store: &Arc<dyn Store>, count: usize, callers: usize) -> Tr
 async fn enqueue_batch(store: &Arc<dyn Store>, count: usize) -> Tried<Sample> {
     let batches = batches(count)?;
     let meter = Meter::start();
-    for batch in batches {
+    for mut batch in batches {
+        batch.iter_mut().for_each(|job| job.id = fresh::job_id());
         enqueue(&**store, batch).await?;
     }
     Ok(meter.stop(count))

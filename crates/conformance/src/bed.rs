@@ -90,8 +90,8 @@ impl Bed {
     /// The next id: ids of one bed grow in the order they are made.
     pub fn id(&self) -> JobId {
         let n = self.ids.fetch_add(1, Ordering::Relaxed);
-        let mut random = [0u8; 10];
-        random[2..].copy_from_slice(&n.to_be_bytes());
+        let mut random = [0u8; 8];
+        random.copy_from_slice(&n.to_be_bytes());
         JobId::from_parts(BASE, random)
     }
 

@@ -81,7 +81,7 @@ mod tests {
             let b = Backoff { base_ms: base, max_ms: max, multiplier: m, jitter: true }.check().unwrap();
             let full = b.full_ms(n);
             proptest::prop_assert!((0..=max).contains(&full));
-            let id = JobId::from_parts(Timestamp::from_micros(i64::from(n)), [7; 10]);
+            let id = JobId::from_parts(Timestamp::from_micros(i64::from(n)), [7; 8]);
             proptest::prop_assert!((0..=full).contains(&b.delay_ms(n, id, attempt)));
         }
     }
@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn full_jitter_spreads_from_nothing_to_everything() {
         let b = Backoff::default();
-        let id = JobId::from_parts(Timestamp::from_micros(0), [1; 10]);
+        let id = JobId::from_parts(Timestamp::from_micros(0), [1; 8]);
         let mut drawn: Vec<i64> = (0..1000).map(|a| b.delay_ms(3, id, a)).collect();
         drawn.sort_unstable();
         assert!(drawn[0] < 200 && drawn[999] > 7_800, "{} {}", drawn[0], drawn[999]);

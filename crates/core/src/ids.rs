@@ -14,14 +14,16 @@ macro_rules! uuid_v7 {
         pub struct $name(Uuid);
 
         impl $name {
-            /// A version 7 id from its parts: when, and 80 random bits. The application makes ids, so that a
-            /// repeated request is recognised.
-            pub fn from_parts(at: Timestamp, random: [u8; 10]) -> Self {
-                let ms = u64::try_from(at.as_micros() / 1_000).unwrap_or(0);
+            /// A version 7 id from its parts: when, to the microsecond, and 62 random bits. The application makes
+            /// ids, so that a repeated request is recognised. Ids that follow each other land side by side in an
+            /// index: by the millisecond alone, a burst of enqueues wrote four times the pages.
+            pub fn from_parts(at: Timestamp, random: [u8; 8]) -> Self {
+                let micros = u64::try_from(at.as_micros()).unwrap_or(0);
+                let fraction = (micros % 1_000 * 4_096 / 1_000) as u16;
                 let mut bytes = [0u8; 16];
-                bytes[..6].copy_from_slice(&ms.to_be_bytes()[2..]);
-                bytes[6..].copy_from_slice(&random);
-                bytes[6] = 0x70 | (bytes[6] & 0x0f);
+                bytes[..6].copy_from_slice(&(micros / 1_000).to_be_bytes()[2..]);
+                bytes[6..8].copy_from_slice(&(0x7000 | fraction).to_be_bytes());
+                bytes[8..].copy_from_slice(&random);
                 bytes[8] = 0x80 | (bytes[8] & 0x3f);
                 Self(Uuid::from_bytes(bytes))
             }

@@ -110,8 +110,8 @@ impl Twins {
 
     /// A fresh id; ids grow in the order they are made.
     pub fn fresh_id(&mut self) -> JobId {
-        let mut random = [0u8; 10];
-        random[2..].copy_from_slice(&self.next().to_be_bytes());
+        let mut random = [0u8; 8];
+        random.copy_from_slice(&self.next().to_be_bytes());
         JobId::from_parts(BASE, random)
     }
 
