@@ -31,6 +31,25 @@ CREATE OR REPLACE FUNCTION windlass.ms(value interval) RETURNS bigint LANGUAGE s
   SELECT round(extract(epoch FROM value) * 1000)::bigint
 $$;
 
+-- A backoff with what was left out; nothing stays nothing.
+CREATE OR REPLACE FUNCTION windlass.whole_backoff(given jsonb) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  whole jsonb := '{"base_ms": 1000, "max_ms": 300000, "multiplier": 2.0, "jitter": true}';
+BEGIN
+  IF given IS NULL THEN
+    RETURN NULL;
+  END IF;
+  whole := CASE jsonb_typeof(given) WHEN 'object' THEN whole || given ELSE '{}' END;
+  IF (SELECT count(*) FROM jsonb_object_keys(whole)) <> 4 OR jsonb_typeof(whole -> 'jitter') <> 'boolean'
+    OR NOT (whole @@ '$.base_ms >= 0 && $.base_ms <= 315619200000 && $.base_ms.floor() == $.base_ms
+      && $.max_ms >= 0 && $.max_ms <= 315619200000 && $.max_ms.floor() == $.max_ms
+      && $.multiplier >= 1 && $.multiplier <= 1000') IS TRUE THEN
+    RAISE EXCEPTION 'backoff is %: has base_ms, max_ms, multiplier from 1 to 1000 and jitter', given USING ERRCODE = 'WL005';
+  END IF;
+  RETURN whole || jsonb_build_object('base_ms', (whole ->> 'base_ms')::numeric::bigint,
+    'max_ms', (whole ->> 'max_ms')::numeric::bigint);
+END $$;
+
 -- Enqueues a job in the caller's own transaction, also from a trigger, and returns its id; with a unique key that is
 -- taken, the id of the job that has it.
 CREATE OR REPLACE FUNCTION windlass.enqueue(
@@ -48,7 +67,7 @@ DECLARE
   job uuid := coalesce(enqueue.id, windlass.uuidv7());
   bytes bytea := coalesce(payload_bytes, convert_to(payload::text, 'UTF8'));
   is_json boolean := CASE WHEN payload_bytes IS NOT NULL THEN false WHEN payload IS NOT NULL THEN true END;
-  due timestamptz := coalesce(run_at, at + delay, at);
+  due timestamptz := coalesce(run_at, at + windlass.ms(delay) * interval '1 millisecond', at);
   own_backoff jsonb;
   policy jsonb;
   policy_text text;
@@ -58,6 +77,12 @@ DECLARE
   parent windlass.jobs;
   facts jsonb;
 BEGIN
+  priority := coalesce(priority, 0);
+  max_retries := coalesce(max_retries, 3);
+  unique_policy := coalesce(unique_policy, 'succeeded');
+  IF tags IS NOT NULL THEN
+    tags := ARRAY(SELECT unnest(tags));
+  END IF;
   PERFORM windlass.check_name('kind', kind), windlass.check_name('queue', queue);
   PERFORM windlass.check_name('tag', t) FROM unnest(tags) t;
   PERFORM windlass.check_within('tags', cardinality(tags), 0, 16), windlass.check_within('priority', priority, -5, 5),
@@ -66,22 +91,25 @@ BEGIN
     windlass.check_within('lease', windlass.ms(lease), 1000, 86400000),
     windlass.check_within('grace', windlass.ms(grace), 0, 86400000),
     windlass.check_within('delay', windlass.ms(delay), 0, 315619200000),
-    windlass.check_within('run_at', abs(extract(epoch FROM due - at))::bigint, 0, 315619200),
     windlass.check_within('payload', length(bytes), 0, 1048576),
     windlass.check_within('metadata', octet_length(metadata::text), 0, 16384),
-    windlass.check_within('agent_id', octet_length(agent_id), 1, 128);
+    windlass.check_within('agent_id', octet_length(agent_id), 1, 128),
+    windlass.check_within('unique_ttl', windlass.ms(unique_ttl), 1, 315619200000);
+  IF due NOT BETWEEN at - interval '315619200 seconds' AND at + interval '315619200 seconds' THEN
+    RAISE EXCEPTION 'run_at is %: must be within ten years', due USING ERRCODE = 'WL005';
+  END IF;
+  IF agent_id ~ '[\u0001-\u001f\u007f-\u009f]' THEN
+    RAISE EXCEPTION 'agent_id is %: must be without control characters', quote_literal(agent_id) USING ERRCODE = 'WL005';
+  END IF;
   IF substr(job::text, 15, 1) <> '7' THEN
     RAISE EXCEPTION 'id is %: must be a UUID of version 7', job USING ERRCODE = 'WL005';
   END IF;
   IF metadata IS NOT NULL AND jsonb_typeof(metadata) <> 'object' THEN
     RAISE EXCEPTION 'metadata is %: must be an object', jsonb_typeof(metadata) USING ERRCODE = 'WL005';
+  ELSIF jsonb_path_exists(metadata, '$.**{64}') THEN
+    RAISE EXCEPTION 'metadata is nested too deep: must be at most 64 levels' USING ERRCODE = 'WL005';
   END IF;
-  IF backoff IS NOT NULL THEN
-    own_backoff := '{"base_ms": 1000, "max_ms": 300000, "multiplier": 2.0, "jitter": true}' || backoff;
-    IF (SELECT count(*) FROM jsonb_object_keys(own_backoff)) <> 4 THEN
-      RAISE EXCEPTION 'backoff is %: has base_ms, max_ms, multiplier and jitter', backoff USING ERRCODE = 'WL005';
-    END IF;
-  END IF;
+  own_backoff := windlass.whole_backoff(backoff);
   IF unique_key IS NULL AND unique_by = 'payload' THEN
     unique_key := 'sha256:' || encode(coalesce(sha256(bytes), decode(repeat('00', 32), 'hex')), 'hex');
     unique_scope := coalesce(unique_scope, 'kind');
@@ -94,7 +122,7 @@ BEGIN
       WHEN 'kind' THEN jsonb_build_object('kind', kind) END;
     IF scope IS NULL OR unique_policy NOT IN ('active', 'succeeded', 'forever', 'ttl')
       OR (unique_policy = 'ttl') <> (unique_ttl IS NOT NULL) OR unique_key LIKE 'windlass:%' THEN
-      RAISE EXCEPTION 'unique is % in % for %: scope is queue or kind, policy active, succeeded, forever, or ttl with a unique_ttl',
+      RAISE EXCEPTION 'unique is % in % for %: queue or kind; active, succeeded, forever, or ttl with a unique_ttl',
         unique_key, unique_scope, unique_policy USING ERRCODE = 'WL005';
     END IF;
     policy := CASE unique_policy WHEN 'ttl' THEN jsonb_build_object('ttl', windlass.ms(unique_ttl))
@@ -108,7 +136,8 @@ BEGIN
   END IF;
   WHILE scope_text IS NOT NULL LOOP
     INSERT INTO windlass.job_keys AS k (scope, key, job_id, payload_hash, expires_at)
-    VALUES (scope_text, unique_key, job, coalesce(sha256(bytes), decode(repeat('00', 32), 'hex')), at + unique_ttl)
+    VALUES (scope_text, unique_key, job, coalesce(sha256(bytes), decode(repeat('00', 32), 'hex')),
+      at + windlass.ms(unique_ttl) * interval '1 millisecond')
     ON CONFLICT ON CONSTRAINT job_keys_pkey DO UPDATE SET job_id = excluded.job_id, payload_hash = excluded.payload_hash,
       expires_at = excluded.expires_at WHERE k.expires_at <= at
     RETURNING k.job_id INTO holder;
@@ -166,7 +195,8 @@ BEGIN
     RAISE EXCEPTION 'the job is %, nobody holds it; stop working on it', row.status USING ERRCODE = 'WL008';
   ELSIF row.due_at <= clock_timestamp() OR row.deadline_at <= clock_timestamp() THEN
     RAISE EXCEPTION 'the lease is over; stop working on the job, another worker may run it' USING ERRCODE = 'WL009';
-  ELSIF token !~ '^[0-9a-f]{32}$' OR row.lease_hash <> substring(sha256(decode(token, 'hex')) FOR 16) THEN
+  ELSIF (CASE WHEN token ~ '^[0-9a-fA-F]{32}$' THEN row.lease_hash <> substring(sha256(decode(token, 'hex')) FOR 16)
+    ELSE true END) THEN
     RAISE EXCEPTION 'the job is held under another lease; stop working on it' USING ERRCODE = 'WL010';
   END IF;
   RETURN row;
@@ -208,6 +238,8 @@ DECLARE
   who text := left('sql:' || session_user, 160);
   held boolean;
 BEGIN
+  force := coalesce(force, false);
+  force_after := coalesce(force_after, '30 seconds');
   PERFORM windlass.check_within('reason', octet_length(reason), 0, 4096),
     windlass.check_within('force_after', windlass.ms(force_after), 0, 86400000);
   PERFORM 1 FROM windlass.jobs p WHERE p.id = (SELECT parent_id FROM windlass.jobs j WHERE j.id = job) FOR UPDATE;
@@ -252,6 +284,9 @@ DECLARE
 BEGIN
   PERFORM windlass.check_name('name', name), windlass.check_within('payload', octet_length(payload::text), 0, 65536),
     windlass.check_within('key', octet_length(key), 1, 512);
+  IF key LIKE 'windlass:%' THEN
+    RAISE EXCEPTION 'key is %: must not start with windlass:, which is the engine''s own', key USING ERRCODE = 'WL005';
+  END IF;
   SELECT * INTO row FROM windlass.jobs j WHERE j.id = job FOR UPDATE;
   IF NOT FOUND THEN
     RAISE EXCEPTION 'there is no job %', job USING ERRCODE = 'WL006';
@@ -285,9 +320,9 @@ CREATE OR REPLACE FUNCTION windlass.readable(is_json boolean, bytes bytea) RETUR
   SELECT CASE WHEN is_json THEN convert_from(bytes, 'UTF8') END
 $$;
 
--- Stable views; secrets are not among their columns.
-DROP VIEW IF EXISTS windlass.dead_letter_view, windlass.job_view, windlass.queue_view, windlass.history_view;
-CREATE VIEW windlass.job_view AS
+-- Stable views; secrets are not among their columns. Replaced, never dropped, which keeps grants and what others built
+-- on them: new columns come last.
+CREATE OR REPLACE VIEW windlass.job_view AS
 SELECT j.id, j.kind, j.queue, j.status, j.waiting_for, j.wait_name, j.stage, j.progress, j.priority, j.attempt, j.retries,
   j.max_retries, j.crashes, j.version, j.generation, j.due_at, j.deadline_at, j.worker_id, j.lease_expires_at,
   c.agent_id, c.parent_id, c.tags, windlass.readable(c.is_json, c.payload) AS payload,
@@ -297,13 +332,13 @@ FROM windlass.jobs j
 LEFT JOIN windlass.job_events c ON c.job_id = j.id AND c.version = 1
 LEFT JOIN windlass.job_events r ON r.job_id = j.id AND r.version = j.result_version
 LEFT JOIN windlass.job_events e ON e.job_id = j.id AND e.version = j.error_version;
-CREATE VIEW windlass.dead_letter_view AS SELECT * FROM windlass.job_view WHERE status IN ('failed', 'timed_out');
-CREATE VIEW windlass.queue_view AS
+CREATE OR REPLACE VIEW windlass.dead_letter_view AS SELECT * FROM windlass.job_view WHERE status IN ('failed', 'timed_out');
+CREATE OR REPLACE VIEW windlass.queue_view AS
 SELECT queue, count(*) FILTER (WHERE due_at <= clock_timestamp()) AS due,
   count(*) FILTER (WHERE due_at > clock_timestamp() AND status <> 'running') AS scheduled,
   count(*) FILTER (WHERE status = 'running') AS running, min(due_at) FILTER (WHERE status <> 'running') AS oldest_due_at
 FROM windlass.jobs WHERE due_at IS NOT NULL GROUP BY queue;
-CREATE VIEW windlass.history_view AS
+CREATE OR REPLACE VIEW windlass.history_view AS
 SELECT job_id, version, seq, at, type, actor, attempt, generation, key, detail,
   windlass.readable(is_json, payload) AS payload
 FROM windlass.job_events;
@@ -325,7 +360,6 @@ BEGIN
   PERFORM set_config('windlass.purging', 'off', true);
   RETURN QUERY SELECT unnest(gone);
 END $$;
-REVOKE ALL ON FUNCTION windlass.purge(uuid[], bigint[]) FROM PUBLIC;
 
 -- Gives a role what the engine needs and nothing more: history can be added to, never changed.
 CREATE OR REPLACE FUNCTION windlass.grant_app(role regrole) RETURNS void LANGUAGE plpgsql AS $$
@@ -338,7 +372,8 @@ BEGIN
   EXECUTE format('GRANT DELETE ON windlass.workers TO %s', role);
   EXECUTE format('GRANT INSERT ON windlass.job_events, windlass.job_logs, windlass.audit TO %s', role);
   EXECUTE format('GRANT USAGE ON ALL SEQUENCES IN SCHEMA windlass TO %s', role);
-  EXECUTE format('GRANT EXECUTE ON FUNCTION windlass.purge(uuid[], bigint[]) TO %s', role);
+  EXECUTE format('GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.cancel, windlass.signal, windlass.assert_lease,
+    windlass.complete, windlass.purge TO %s', role);
 END $$;
 
 -- Gives a role the views and nothing else.
@@ -348,4 +383,6 @@ BEGIN
   EXECUTE format('GRANT SELECT ON windlass.job_view, windlass.dead_letter_view, windlass.queue_view,
     windlass.history_view TO %s', role);
 END $$;
-REVOKE ALL ON FUNCTION windlass.grant_app(regrole), windlass.grant_reader(regrole) FROM PUBLIC;
+-- Whoever may use the schema may not yet act in it.
+REVOKE ALL ON FUNCTION windlass.enqueue, windlass.cancel, windlass.signal, windlass.assert_lease, windlass.complete,
+  windlass.purge, windlass.grant_app, windlass.grant_reader FROM PUBLIC;

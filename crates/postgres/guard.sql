@@ -38,11 +38,12 @@ BEGIN
   IF NOT FOUND THEN
     RETURN;
   END IF;
+  at := greatest(at, p.updated_at);
   woke := p.children = 1 AND p.status = 'waiting' AND p.waiting_for = 'children' AND p.due_at IS NULL
     AND (p.deadline_at IS NULL OR p.deadline_at > at);
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail)
   VALUES (p.id, p.version + 1, at, 'job_child_finished', who, p.attempt, p.generation,
-    format('{"child":"%s","status":"%s","woke":%s}', job.id, job.status, woke));
+    json_build_object('child', job.id, 'status', job.status, 'woke', woke)::text);
   UPDATE windlass.jobs j SET version = j.version + 1, children = j.children - 1, updated_at = at,
     due_at = CASE WHEN woke THEN at ELSE j.due_at END, deadline_at = CASE WHEN woke THEN NULL ELSE j.deadline_at END,
     wake_version = CASE WHEN woke THEN j.version + 1 ELSE j.wake_version END
@@ -51,7 +52,7 @@ END $$;
 
 REVOKE ALL ON FUNCTION windlass.finished(windlass.jobs, timestamptz, text) FROM PUBLIC;
 
--- An update that does not raise version comes from a hand, unless it is a renewal, which moves due_at and
+-- An update that does not raise version by one comes from a hand, unless it is a renewal, which moves due_at and
 -- lease_expires_at of a running job and nothing else. A hand may set status to cancelled or failed, along a legal
 -- transition: it is logged as such, the row made whole, the key freed, approvals closed, the parent told.
 CREATE OR REPLACE FUNCTION windlass.by_hand() RETURNS trigger LANGUAGE plpgsql
@@ -66,8 +67,11 @@ BEGIN
   IF changed IS NOT NULL THEN
     RAISE EXCEPTION 'jobs.% is not changed by hand; use the windlass command', changed USING ERRCODE = 'WL002';
   END IF;
-  IF NEW.status NOT IN ('cancelled', 'failed') THEN
-    RAISE EXCEPTION 'by hand a job can only become cancelled or failed; use the windlass command' USING ERRCODE = 'WL002';
+  IF NEW.status = OLD.status THEN
+    RETURN NEW;
+  ELSIF NEW.status NOT IN ('cancelled', 'failed') THEN
+    RAISE EXCEPTION 'by hand a job that is % cannot become %, only cancelled or failed; use the windlass command',
+      OLD.status, NEW.status USING ERRCODE = 'WL002';
   END IF;
   NEW.version := OLD.version + 1;
   NEW.due_at := NULL; NEW.deadline_at := NULL; NEW.worker_id := NULL; NEW.lease_hash := NULL;
@@ -82,28 +86,41 @@ BEGIN
     CASE NEW.status WHEN 'failed' THEN '{"code":"by_hand"}' ELSE '{"reason":"by hand"}' END,
     CASE NEW.status WHEN 'failed' THEN true END,
     CASE NEW.status WHEN 'failed' THEN convert_to('{"code":"by_hand","message":"failed by hand"}', 'UTF8') END);
-  PERFORM windlass.finished(NEW, now, who);
+  PERFORM set_config('windlass.by_hand', 'on', true);
   RETURN NEW;
+END $$;
+
+-- Once all rows of the statement are written: a hand may end parent and child with one.
+CREATE OR REPLACE FUNCTION windlass.ended_by_hand() RETURNS trigger LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+BEGIN
+  PERFORM set_config('windlass.by_hand', 'off', true);
+  PERFORM windlass.finished(NEW, NEW.finished_at, left('sql:' || session_user, 160));
+  RETURN NULL;
 END $$;
 
 -- Fires after jobs_transition, by its name, so an illegal transition is refused as such.
 DROP TRIGGER IF EXISTS jobs_zz_by_hand ON windlass.jobs;
 CREATE TRIGGER jobs_zz_by_hand BEFORE UPDATE ON windlass.jobs FOR EACH ROW
-WHEN (OLD.version = NEW.version AND (OLD.status <> 'running' OR NEW.status <> 'running'
+WHEN (NEW.version <> OLD.version + 1 AND (OLD.status <> 'running' OR NEW.status <> 'running'
   OR (OLD.id, OLD.queue, OLD.kind, OLD.priority, OLD.deadline_at, OLD.worker_id, OLD.lease_hash, OLD.epoch,
-    OLD.assignment, OLD.attempt, OLD.retries, OLD.max_retries, OLD.crashes, OLD.generation, OLD.progress, OLD.stage,
-    OLD.waiting_for, OLD.wait_name, OLD.wait_version, OLD.wake_version, OLD.signals, OLD.children, OLD.parent_id,
+    OLD.assignment, OLD.attempt, OLD.retries, OLD.max_retries, OLD.crashes, OLD.version, OLD.generation, OLD.progress,
+    OLD.stage, OLD.waiting_for, OLD.wait_name, OLD.wait_version, OLD.wake_version, OLD.signals, OLD.children, OLD.parent_id,
     OLD.cancel_requested_at, OLD.steps_from, OLD.unique_policy, OLD.timeout_ms, OLD.lease_ms, OLD.grace_ms,
     OLD.backoff, OLD.result_version, OLD.error_version, OLD.error_code, OLD.checkpoint_version, OLD.meta_version,
     OLD.created_at, OLD.started_at, OLD.updated_at, OLD.finished_at)
   IS DISTINCT FROM
     (NEW.id, NEW.queue, NEW.kind, NEW.priority, NEW.deadline_at, NEW.worker_id, NEW.lease_hash, NEW.epoch,
-    NEW.assignment, NEW.attempt, NEW.retries, NEW.max_retries, NEW.crashes, NEW.generation, NEW.progress, NEW.stage,
-    NEW.waiting_for, NEW.wait_name, NEW.wait_version, NEW.wake_version, NEW.signals, NEW.children, NEW.parent_id,
+    NEW.assignment, NEW.attempt, NEW.retries, NEW.max_retries, NEW.crashes, NEW.version, NEW.generation, NEW.progress,
+    NEW.stage, NEW.waiting_for, NEW.wait_name, NEW.wait_version, NEW.wake_version, NEW.signals, NEW.children, NEW.parent_id,
     NEW.cancel_requested_at, NEW.steps_from, NEW.unique_policy, NEW.timeout_ms, NEW.lease_ms, NEW.grace_ms,
     NEW.backoff, NEW.result_version, NEW.error_version, NEW.error_code, NEW.checkpoint_version, NEW.meta_version,
     NEW.created_at, NEW.started_at, NEW.updated_at, NEW.finished_at)))
 EXECUTE FUNCTION windlass.by_hand();
+DROP TRIGGER IF EXISTS jobs_ended_by_hand ON windlass.jobs;
+CREATE TRIGGER jobs_ended_by_hand AFTER UPDATE ON windlass.jobs FOR EACH ROW
+WHEN (OLD.finished_at IS NULL AND NEW.finished_at IS NOT NULL AND current_setting('windlass.by_hand', true) = 'on')
+EXECUTE FUNCTION windlass.ended_by_hand();
 
 -- History is append-only; only a purge removes it, with its job.
 CREATE OR REPLACE FUNCTION windlass.keep_history() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -23,7 +23,8 @@ WITH moment AS MATERIALIZED (
       OR coalesce(deadline_at <= (SELECT now FROM moment), false)) AS ends
     FROM windlass.jobs
     WHERE queue = probe.queue AND priority = probe.priority
-      AND due_at <= (SELECT now FROM moment) AND due_at >= probe.from_due AND (cardinality($7::text[]) = 0 OR kind = ANY ($7))
+      AND due_at <= (SELECT now FROM moment) AND due_at >= probe.from_due
+      AND (cardinality($7::text[]) = 0 OR kind = ANY ($7))
     ORDER BY due_at, id LIMIT $2 FOR UPDATE SKIP LOCKED
   ) j LIMIT $2
 ), picked AS MATERIALIZED (

@@ -37,7 +37,10 @@ impl From<serde_json::Error> for Failure {
 
 impl From<deadpool_postgres::PoolError> for Failure {
     fn from(error: deadpool_postgres::PoolError) -> Self {
-        Self::Pool(error.to_string())
+        Self::Pool(match error {
+            deadpool_postgres::PoolError::Backend(why) => advice(&why),
+            other => other.to_string(),
+        })
     }
 }
 

@@ -44,7 +44,7 @@ pub struct PostgresStore {
 }
 
 /// How to open a store.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Options {
     url: String,
     schema: String,
@@ -98,12 +98,28 @@ impl Options {
         check_schema(&self.schema)?;
         let mut config: tokio_postgres::Config =
             self.url.parse().map_err(|e: tokio_postgres::Error| OpenError::Url(e.to_string()))?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(OpenError::Url("it names no host".into()));
+        }
         // The guard lets nobody else insert rows.
         config.application_name("windlass");
         let texts = texts::Texts::new(&self.schema);
         let connections = Arc::new(Connections::new(config, self.pool, texts, self.timeout)?);
         migrate::run(&connections, self.migrate).await?;
         Ok(PostgresStore { connections, positions: Arc::default() })
+    }
+}
+
+// Without the URL, which may hold a password.
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { schema, migrate, pool, timeout, url: _ } = self;
+        f.debug_struct("Options")
+            .field("schema", schema)
+            .field("migrate", migrate)
+            .field("pool", pool)
+            .field("timeout", timeout)
+            .finish_non_exhaustive()
     }
 }
 

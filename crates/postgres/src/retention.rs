@@ -54,12 +54,13 @@ impl Tx<'_> {
     pub(crate) async fn purge(&self, request: &Purge) -> Tried<Vec<Result<(), Refusal>>> {
         let ids: Vec<JobId> = request.jobs.iter().map(|(job, _)| *job).collect();
         let mut locked = self.lock_rows(&ids).await?;
-        let mut going: Vec<Uuid> = Vec::new();
+        let (mut going, mut versions): (Vec<Uuid>, Vec<Version>) = (Vec::new(), Vec::new());
         let mut answers = Vec::with_capacity(ids.len());
         for (id, version) in &request.jobs {
             let answer = may_go(locked.get(id), *version);
             if answer.is_ok() {
                 going.push(uuid(*id));
+                versions.push(*version);
                 // Named twice, it is gone the second time.
                 locked.remove(id);
             }
@@ -68,12 +69,8 @@ impl Tx<'_> {
         if going.is_empty() {
             return Ok(answers);
         }
-        self.execute(sql!("purge_begin"), params![]).await?;
-        for statement in
-            [sql!("purge_job_events"), sql!("purge_job_logs"), sql!("purge_approvals"), sql!("purge_jobs")]
-        {
-            self.execute(statement, params![going]).await?;
-        }
+        // The owner's function: nobody else may delete.
+        self.rows(sql!("purge"), params![going, versions]).await?;
         Ok(answers)
     }
 }

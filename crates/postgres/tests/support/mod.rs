@@ -44,6 +44,51 @@ pub async fn database() -> (String, Database) {
     (url, Database { server, name })
 }
 
+/// A fresh database with nothing in it.
+pub async fn empty_database() -> (String, Database) {
+    static MADE: AtomicU32 = AtomicU32::new(0);
+    let server = server();
+    let name = format!("windlass_empty_{}_{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+    let made = on(&server, async |client| {
+        client.batch_execute(&format!("DROP DATABASE IF EXISTS {name} WITH (FORCE)")).await?;
+        client.batch_execute(&format!("CREATE DATABASE {name}")).await
+    });
+    made.await.expect("a database");
+    (named(&server, &name), Database { server, name })
+}
+
+/// A connection as any program would open it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it ends with its client, and what it has to say its client says"
+)]
+pub async fn hand(url: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    client.batch_execute("SET application_name = 'psql'").await.expect("another name");
+    client
+}
+
+/// The SQLSTATE and the message of a refusal.
+pub fn said(error: &Error) -> (String, String) {
+    let error = error.as_db_error().unwrap_or_else(|| panic!("not the database's word: {error}"));
+    (error.code().code().to_owned(), error.message().to_owned())
+}
+
+/// The same database, as another user.
+pub fn as_role(url: &str, role: &str) -> String {
+    let host = url.find("://").map_or(0, |n| n + 3);
+    let path = url[host..].find('/').map_or(url.len(), |n| host + n);
+    let after = url[host..path].rfind('@').map_or(host, |n| host + n + 1);
+    format!("{}{role}:secret@{}", &url[..host], &url[after..])
+}
+
+/// Runs a test that waits, on as many threads as a server would have.
+pub fn wait_for<T>(test: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
+    runtime.expect("a runtime").block_on(test)
+}
+
 /// Drops its database.
 pub struct Database {
     server: String,

@@ -1,0 +1,287 @@
+//! How a database becomes a store: once, whoever comes first; never backwards; by hand too.
+
+mod support;
+
+use std::sync::Arc;
+use support::{empty_database, hand, wait_for};
+use tokio::task::JoinSet;
+use tokio_postgres::Client;
+use windlass_conformance::{Bed, at, completes, invariants, key, name};
+use windlass_core::Unique;
+use windlass_postgres::{OpenError, Options, PostgresStore, migrations_as_sql};
+use windlass_store::Purge;
+
+/// Everything in a schema, as PostgreSQL describes it.
+async fn schema(hand: &Client, schema: &str) -> Vec<String> {
+    let sql = "
+        SELECT 'column ' || c.table_name || '.' || c.column_name || ' ' || c.data_type || ' ' || c.is_nullable
+          || coalesce(' ' || c.column_default, '') || coalesce(' ' || c.collation_name, '')
+        FROM information_schema.columns c WHERE c.table_schema = $1
+        UNION ALL SELECT 'index ' || indexdef FROM pg_indexes WHERE schemaname = $1
+        UNION ALL SELECT 'trigger ' || pg_get_triggerdef(t.oid) FROM pg_trigger t JOIN pg_class r ON r.oid = t.tgrelid
+          WHERE r.relnamespace = $1::text::regnamespace
+        UNION ALL SELECT 'constraint ' || conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid)
+          FROM pg_constraint WHERE connamespace = $1::text::regnamespace
+        UNION ALL SELECT 'function ' || pg_get_functiondef(oid) || coalesce(proacl::text, '') FROM pg_proc
+          WHERE pronamespace = $1::text::regnamespace
+        UNION ALL SELECT 'view ' || viewname || definition FROM pg_views WHERE schemaname = $1
+        ORDER BY 1";
+    let rows = hand.query(sql, &[&schema]).await.expect("the schema");
+    rows.iter().map(|r| r.get(0)).collect()
+}
+
+/// What is on record of migrations: id, name, checksum, when.
+async fn ledger(hand: &Client) -> Vec<(i64, String, String, String)> {
+    let sql = "SELECT id, name, checksum, applied_at::text FROM windlass.migrations ORDER BY id";
+    let rows = hand.query(sql, &[]).await.expect("a ledger");
+    rows.iter().map(|r| (r.get(0), r.get(1), r.get(2), r.get(3))).collect()
+}
+
+async fn guard(hand: &Client) -> String {
+    hand.query_one("SELECT guard FROM windlass.store", &[]).await.expect("a guard").get(0)
+}
+
+async fn opened(url: &str) -> PostgresStore {
+    PostgresStore::open(url).await.expect("a store")
+}
+
+/// A job from its beginning to its removal.
+async fn whole_life(bed: &Bed) {
+    let mut job = bed.job("work");
+    job.facts.unique = Some(Unique::in_queue(name("default"), key("k")));
+    job.facts.tags = vec![name("a")];
+    let held = bed.holds("w", job, None).await;
+    let (ask, _) = bed.question(&held, "gate");
+    bed.asks(ask, None).await;
+    bed.settles(&held, completes(), None).await.expect("it completes");
+    invariants::check(bed).await;
+    let jobs = vec![(held.job.id, bed.row(held.job.id).await.version)];
+    assert_eq!(bed.store.purge(Purge { jobs }, None).await, Ok(vec![Ok(())]));
+    bed.a_held_job("w", None).await;
+    invariants::check(bed).await;
+}
+
+/// T11: a new database gets the schema and a record of each migration; opening again applies and changes nothing.
+#[test]
+fn migrations_run_once_and_say_so() {
+    wait_for(async {
+        let (url, _database) = empty_database().await;
+        drop(opened(&url).await);
+        let hand = hand(&url).await;
+        let (before, recorded) = (schema(&hand, "windlass").await, ledger(&hand).await);
+        let files =
+            std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/migrations")).expect("migrations");
+        let mut names: Vec<String> = files
+            .map(|f| f.expect("a file").path().file_stem().expect("a name").to_string_lossy().into_owned())
+            .collect();
+        names.sort();
+        assert_eq!(recorded.iter().map(|m| m.1.clone()).collect::<Vec<_>>(), names);
+        for (n, (id, name, checksum, _)) in (1..).zip(&recorded) {
+            assert_eq!(*id, n, "ids count from 1: {name}");
+            assert!(name.starts_with(&format!("{n:04}_")), "a name begins with its id: {name}");
+            assert_eq!(checksum.len(), 64, "a SHA-256: {checksum}");
+        }
+        let store = "SELECT xmin::text || ' ' || store_id FROM windlass.store";
+        let written: String = hand.query_one(store, &[]).await.expect("a store").get(0);
+        drop(opened(&url).await);
+        drop(Options::new(&url).migrate(false).open().await.expect("a store"));
+        assert_eq!((schema(&hand, "windlass").await, ledger(&hand).await), (before, recorded));
+        assert_eq!(hand.query_one(store, &[]).await.expect("a store").get::<_, String>(0), written);
+    });
+}
+
+/// T11: ten processes that open one new database at once all succeed, and migrate it once.
+#[test]
+fn a_new_database_can_be_opened_many_times_at_once() {
+    wait_for(async {
+        let (url, _database) = empty_database().await;
+        let mut racers = JoinSet::new();
+        for _ in 0..10 {
+            let url = url.clone();
+            racers.spawn(async move {
+                let store = Options::new(&url).pool(1).open().await.expect("a store");
+                Bed::new(Arc::new(store)).enqueue_all(vec![], None).await
+            });
+        }
+        racers.join_all().await;
+        assert_eq!(ledger(&hand(&url).await).await.len(), 1);
+    });
+}
+
+/// T11: run by hand as plain SQL, the migrations make the same schema and record, and opening applies nothing.
+#[test]
+fn migrations_run_by_hand_make_the_same_store() {
+    wait_for(async {
+        let ((one, _first), (two, _second)) = (empty_database().await, empty_database().await);
+        drop(opened(&one).await);
+        let (one, by_hand) = (hand(&one).await, hand(&two).await);
+        by_hand.batch_execute(&migrations_as_sql()).await.expect("plain SQL");
+        let made = schema(&by_hand, "windlass").await;
+        assert!(made.len() > 100, "{made:?}");
+        assert_eq!(made, schema(&one, "windlass").await);
+        let recorded = ledger(&by_hand).await;
+        let known = |l: &[(i64, String, String, String)]| -> Vec<_> {
+            l.iter().map(|m| (m.0, m.1.clone(), m.2.clone())).collect()
+        };
+        assert_eq!(known(&recorded), known(&ledger(&one).await));
+        assert_eq!(guard(&by_hand).await, guard(&one).await);
+        whole_life(&Bed::new(Arc::new(opened(&two).await))).await;
+        assert_eq!(ledger(&by_hand).await, recorded, "opening applied nothing");
+        let again = by_hand.batch_execute(&migrations_as_sql()).await.expect_err("the tables are there");
+        assert!(support::said(&again).1.contains("already exists"), "{again}");
+        by_hand.batch_execute("ROLLBACK").await.expect("nothing was done");
+        assert_eq!(schema(&by_hand, "windlass").await, made);
+    });
+}
+
+/// T11: a schema from the future is refused with both numbers and stays as it is.
+#[test]
+fn a_newer_schema_is_refused_and_never_rewritten() {
+    wait_for(async {
+        let (url, _database) = support::database().await;
+        let hand = hand(&url).await;
+        hand.batch_execute(
+            "INSERT INTO windlass.migrations VALUES (9, '0009_of_tomorrow', 'x', now());
+             UPDATE windlass.store SET guard = 'of tomorrow'; DROP TRIGGER jobs_kept ON windlass.jobs",
+        )
+        .await
+        .expect("rows");
+        let before = schema(&hand, "windlass").await;
+        for migrate in [true, false] {
+            let said = Options::new(&url).migrate(migrate).open().await.expect_err("refused");
+            assert!(matches!(said, OpenError::NewerSchema { found: 9, known: 1 }), "{said:?}");
+            let said = said.to_string();
+            assert!(said.contains("migration 9") && said.contains("upgrade windlass"), "{said}");
+        }
+        assert_eq!(schema(&hand, "windlass").await, before);
+        assert_eq!(guard(&hand).await, "of tomorrow");
+    });
+}
+
+/// T11: a migration that was applied with another text is refused by name.
+#[test]
+fn a_changed_migration_is_refused() {
+    wait_for(async {
+        let (url, _database) = support::database().await;
+        let hand = hand(&url).await;
+        hand.batch_execute("UPDATE windlass.migrations SET checksum = 'another'").await.expect("a row");
+        for migrate in [true, false] {
+            let said = Options::new(&url).migrate(migrate).open().await.expect_err("refused");
+            assert!(
+                matches!(&said, OpenError::ChangedMigration(name) if name == "0001_create_jobs"),
+                "{said:?}"
+            );
+            assert!(said.to_string().contains("0001_create_jobs"), "{said}");
+        }
+    });
+}
+
+/// M1, T11: a guard with another text is replaced by ours, and the jobs stay; who may not migrate leaves it.
+#[test]
+fn an_old_guard_is_replaced() {
+    wait_for(async {
+        let (url, _database) = support::database().await;
+        let hand = hand(&url).await;
+        let before = schema(&hand, "windlass").await;
+        let job = Bed::new(Arc::new(opened(&url).await)).a_job(at(0)).await;
+        hand.batch_execute(
+            "DROP TRIGGER jobs_kept ON windlass.jobs; DROP TRIGGER jobs_zz_by_hand ON windlass.jobs;
+             CREATE OR REPLACE FUNCTION windlass.keep_history() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN OLD; END';
+             UPDATE windlass.store SET guard = 'old'",
+        )
+        .await
+        .expect("an old guard");
+        drop(Options::new(&url).migrate(false).open().await.expect("the tables are as they should be"));
+        assert_eq!(guard(&hand).await, "old");
+        let store = opened(&url).await;
+        assert_eq!(schema(&hand, "windlass").await, before);
+        assert_eq!(Bed::new(Arc::new(store)).row(job).await.version, 1);
+    });
+}
+
+/// T11: a schema of another name holds a whole store, beside the first and apart from it.
+#[test]
+fn another_schema_is_another_store() {
+    wait_for(async {
+        let (url, _database) = support::database().await;
+        let other = Options::new(&url).schema("other").open().await.expect("a store");
+        let bed = Bed::new(Arc::new(other));
+        whole_life(&bed).await;
+        let hand = hand(&url).await;
+        let job = bed.a_job(None).await;
+        let cancel = "UPDATE other.jobs SET status = 'cancelled' WHERE id = $1";
+        assert_eq!(hand.execute(cancel, &[job.as_uuid()]).await.expect("a legal transition"), 1);
+        hand.batch_execute("SELECT other.enqueue('work', unique_key => 'sql')").await.expect("enqueued");
+        hand.batch_execute("SELECT other.cancel(id) FROM other.job_view WHERE status = 'pending'")
+            .await
+            .expect("cancelled");
+        invariants::check(&bed).await;
+        let jobs: i64 =
+            hand.query_one("SELECT count(*) FROM windlass.jobs", &[]).await.expect("a count").get(0);
+        assert_eq!(jobs, 0, "the first store is untouched");
+        hand.batch_execute("DROP SCHEMA windlass CASCADE").await.expect("the first is not needed");
+        let third = Options::new(&url).schema("third").open().await.expect("a store");
+        whole_life(&Bed::new(Arc::new(third))).await;
+        for text in schema(&hand, "other").await {
+            assert!(!text.contains("windlass."), "{text}");
+        }
+        drop(Options::new(&url).schema("other").migrate(false).open().await.expect("it is there"));
+    });
+}
+
+/// T11: names that no schema should have are refused before anything is asked of the server.
+#[test]
+fn a_schema_that_cannot_be_one_is_refused() {
+    wait_for(async {
+        for schema in ["", "Windlass", "1st", "a-b", "a;b", "pg_mine", "ä", &"x".repeat(64)] {
+            let said = Options::new("postgres://nobody@localhost/none").schema(schema).open().await;
+            assert!(matches!(said, Err(OpenError::Schema(_))), "{schema}");
+        }
+    });
+}
+
+/// T11: a URL that is none is named as such, and a password is never repeated.
+#[test]
+fn a_malformed_url_is_a_clear_error_without_its_password() {
+    wait_for(async {
+        for url in [
+            "postgres://app:hunter2@db:port/work",
+            "postgres://app:hunter2@db:99999/work",
+            "postgres://app:hunter2@db/work?sslmode=hunter2",
+            "postgres://app:hunter2@db/work?nonsense=1",
+            "postgres//app:hunter2@db/work",
+            "mysql://app:hunter2@db/work",
+            "host=db password=hunter2 port=x",
+            "password='hunter2",
+            "hunter2",
+            "",
+        ] {
+            let options = Options::new(url).pool(1);
+            assert!(!format!("{options:?}").contains("hunter2"), "{url}");
+            let said = options.open().await.expect_err(url);
+            assert!(!format!("{said} {said:?}").contains("hunter2"), "{url}: {said}");
+            assert!(matches!(said, OpenError::Url(_)), "{url}: {said:?}");
+            assert!(said.to_string().contains("postgres://user:password@host:5432/database"), "{said}");
+        }
+        let nobody = "postgres://app:hunter2@localhost:1/work";
+        let said = PostgresStore::open(nobody).await.expect_err("nobody is there");
+        assert!(matches!(&said, OpenError::Failed(why) if why.contains("refused")), "{said:?}");
+        assert!(!format!("{said} {said:?}").contains("hunter2"), "{said}");
+    });
+}
+
+/// T11: who may not migrate is told how old the schema is, and creates nothing.
+#[test]
+fn without_migrating_an_old_schema_is_refused() {
+    wait_for(async {
+        let (url, _database) = empty_database().await;
+        let hand = hand(&url).await;
+        let none = "SELECT count(*) FROM pg_namespace WHERE nspname = 'windlass'";
+        let said = Options::new(&url).migrate(false).open().await.expect_err("nothing is there");
+        assert!(matches!(said, OpenError::OldSchema { found: 0, known: 1 }), "{said:?}");
+        assert!(said.to_string().contains("windlass migrate"), "{said}");
+        assert_eq!(hand.query_one(none, &[]).await.expect("a count").get::<_, i64>(0), 0);
+        drop(opened(&url).await);
+        drop(Options::new(&url).migrate(false).open().await.expect("now it is"));
+    });
+}

@@ -1,0 +1,209 @@
+//! Who may do what: the app runs the engine and cannot touch history, a reader sees the views.
+
+mod support;
+
+use std::sync::Arc;
+use support::{Database, as_role, hand, said, wait_for};
+use tokio_postgres::Client;
+use windlass_conformance::{
+    Bed, checkpoint, completes, fails, for_approval, for_children, for_signal, invariants, json, key, key_of,
+    name, note, redrive, step_begins, step_ends, stop, stop_at_once,
+};
+use windlass_core::wait::Decision;
+use windlass_core::{Actor, Status, Unique};
+use windlass_postgres::Options;
+use windlass_store::{PauseQueue, Purge, ReadArchive};
+
+/// A role of one test, dropped at its end.
+struct Role {
+    owner: Client,
+    owner_url: String,
+    name: String,
+    url: String,
+    _database: Database,
+}
+
+impl Role {
+    /// A role that can log in to a fresh store and has been granted what `grant` grants.
+    async fn new(test: &str, grant: &str) -> Self {
+        let (url, database) = support::database().await;
+        let owner = hand(&url).await;
+        let name = format!("windlass_{test}_{}", std::process::id());
+        owner.batch_execute(&format!("DROP ROLE IF EXISTS {name}")).await.expect("nothing is left");
+        owner.batch_execute(&format!("CREATE ROLE {name} LOGIN PASSWORD 'secret'")).await.expect("a role");
+        owner.batch_execute(&format!("SELECT windlass.{grant}('{name}')")).await.expect("granted");
+        let app = as_role(&url, &name);
+        Self { owner, owner_url: url, name, url: app, _database: database }
+    }
+
+    async fn ends(self) {
+        let name = &self.name;
+        self.owner.batch_execute(&format!("DROP OWNED BY {name}; DROP ROLE {name}")).await.expect("dropped");
+    }
+}
+
+/// The SQLSTATE of a statement that must be refused.
+async fn refused(hand: &Client, sql: &str) -> String {
+    match hand.batch_execute(sql).await {
+        Ok(()) => panic!("{sql} should be refused"),
+        Err(error) => said(&error).0,
+    }
+}
+
+const NO_PRIVILEGE: &str = "42501";
+
+/// M7, T11: a role with only what `grant_app` grants runs every part of the engine.
+#[test]
+fn the_app_role_runs_a_whole_life() {
+    wait_for(async {
+        let role = Role::new("app", "grant_app").await;
+        let store = Options::new(&role.url).migrate(false).pool(4).open().await.expect("a store");
+        let bed = Bed::new(Arc::new(store));
+        let parent = bed.holds("boss", bed.job("parent"), None).await;
+        let mut child = bed.job("child");
+        child.facts.parent_id = Some(parent.job.id);
+        child.facts.tags = vec![name("a")];
+        child.facts.unique = Some(Unique::in_queue(name("default"), key("k")));
+        let child = bed.enqueue(child, None).await.id;
+        bed.waits(&parent, for_children(), None).await.expect("it waits");
+        let held = bed.claims_one("w", None).await;
+        assert_eq!(held.job.id, child);
+        bed.extends(&held, 60_000, None).await.expect("renewed");
+        bed.reports(checkpoint(&held, "{}"), None).await.expect("a checkpoint");
+        bed.records(step_begins(&held, "pay"), None).await.expect("a step");
+        bed.records(step_ends(&held, "pay", "1"), None).await.expect("its end");
+        bed.appends(note(child, "seen"), None).await.expect("a note");
+        let (ask, _) = bed.question(&held, "gate");
+        let asked = bed.asks(ask, None).await;
+        bed.waits(&held, for_approval("gate"), None).await.expect("it waits");
+        let voter = key_of("ann", &["operator"]);
+        bed.votes(asked.approval.id, Decision::Approve, voter, None).await.expect("a vote");
+        let held = bed.claims_by_id("w", child, None).await.expect("approved");
+        bed.waits(&held, for_signal("go"), None).await.expect("it waits");
+        bed.signals(child, "go", "ann", None).await.expect("signalled");
+        let held = bed.claims_by_id("w", child, None).await.expect("woken");
+        bed.settles(&held, completes(), None).await.expect("it completes");
+        let parent = bed.claims_by_id("boss", parent.job.id, None).await.expect("its child ended");
+        bed.settles(&parent, fails("broken"), None).await.expect("it fails");
+        bed.cancels(parent.job.id, stop_at_once(), None).await.expect("cancelled");
+        bed.redrives(redrive(parent.job.id), None).await.expect("redriven");
+        bed.cancels(parent.job.id, stop(), None).await.expect("cancelled");
+        let fork = windlass_conformance::fork(child, bed.id());
+        bed.forks(fork, None).await.expect("forked");
+        bed.registers("w", None).await;
+        bed.a_job_that_is(Status::Orphaned, 0).await;
+        bed.sweeps(None).await;
+        let pause = PauseQueue { name: name("q"), pause: true, actor: Actor::api() };
+        bed.store.pause_queue(pause, None).await.expect("paused");
+        invariants::check(&bed).await;
+
+        let soon = bed.row(child).await.updated_at.plus_ms(60_000);
+        let request = ReadArchive { finished_before: soon, limit: 10 };
+        let archived = bed.store.archive(request, None).await.expect("the store answers");
+        let jobs: Vec<_> = archived.iter().map(|a| (a.job.id, a.job.version)).collect();
+        assert_eq!(jobs.len(), 2);
+        let gone = bed.store.purge(Purge { jobs }, None).await.expect("the store answers");
+        assert_eq!(gone, [Ok(()), Ok(())]);
+        assert_eq!(bed.store.job(child, None).await.expect("the store answers"), None);
+        invariants::check(&bed).await;
+        drop(bed);
+        role.ends().await;
+    });
+}
+
+/// M7: as the app, history and schema are out of reach by privilege, whatever the session says of itself.
+#[test]
+fn the_app_role_cannot_touch_history() {
+    wait_for(async {
+        let role = Role::new("hand", "grant_app").await;
+        let app = hand(&role.url).await;
+        app.batch_execute("SELECT windlass.enqueue('work', '{\"n\":1}')").await.expect("it may enqueue");
+        for settings in
+            ["", "SET windlass.purging = 'on'; SET windlass.door = 'open'; SET application_name = 'windlass'"]
+        {
+            app.batch_execute(settings).await.expect("anybody may say so");
+            for sql in [
+                "UPDATE windlass.job_events SET actor = 'me'",
+                "DELETE FROM windlass.job_events",
+                "DELETE FROM windlass.jobs",
+                "DELETE FROM windlass.audit",
+                "UPDATE windlass.audit SET actor = 'me'",
+                "UPDATE windlass.store SET guard = 'mine'",
+                "INSERT INTO windlass.migrations VALUES (9, 'mine', '', now())",
+                "TRUNCATE windlass.jobs",
+                "TRUNCATE windlass.job_events",
+                "DROP TABLE windlass.jobs",
+                "DROP TRIGGER jobs_transition ON windlass.jobs",
+                "ALTER TABLE windlass.jobs DISABLE TRIGGER ALL",
+                "CREATE TABLE windlass.mine (n int)",
+                "CREATE OR REPLACE FUNCTION windlass.by_hand() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+                "SELECT windlass.grant_app(current_user::regrole)",
+                "SELECT windlass.finished(j, now(), 'me') FROM windlass.jobs j",
+            ] {
+                assert_eq!(refused(&app, sql).await, NO_PRIVILEGE, "{sql}");
+            }
+        }
+        let unfinished = "SELECT windlass.purge(array_agg(id), array_agg(version)) FROM windlass.jobs";
+        assert!(app.query(unfinished, &[]).await.expect("it may call it").is_empty(), "nothing has finished");
+        app.batch_execute("UPDATE windlass.jobs SET status = 'cancelled'").await.expect("a legal transition");
+        let log = "SELECT string_agg(actor, ' ') FROM windlass.history_view";
+        let actors: String = app.query_one(log, &[]).await.expect("a log").get(0);
+        assert_eq!(actors, format!("sql:{0} sql:{0}", role.name), "who it was, not whose function it was");
+        drop(app);
+        role.ends().await;
+    });
+}
+
+/// M7: a reader sees the views and nothing else, and acts on nothing.
+#[test]
+fn a_reader_sees_the_views_only() {
+    wait_for(async {
+        let role = Role::new("reader", "grant_reader").await;
+        role.owner.batch_execute("SELECT windlass.enqueue('work', '{\"n\":1}')").await.expect("a job");
+        let reader = hand(&role.url).await;
+        for view in ["job_view", "queue_view", "history_view"] {
+            let rows =
+                reader.query(&format!("SELECT * FROM windlass.{view}"), &[]).await.expect("it may look");
+            assert_eq!(rows.len(), 1, "{view}");
+        }
+        let seen = reader.query_one("SELECT payload FROM windlass.job_view", &[]).await.expect("a job");
+        assert_eq!(seen.get::<_, String>(0).as_bytes(), json("{\"n\":1}").as_bytes());
+        reader.batch_execute("SELECT * FROM windlass.dead_letter_view").await.expect("it may look");
+        for sql in [
+            "SELECT lease_hash FROM windlass.jobs",
+            "SELECT * FROM windlass.job_events",
+            "SELECT * FROM windlass.approvals",
+            "SELECT * FROM windlass.access_keys",
+            "UPDATE windlass.jobs SET status = 'cancelled'",
+            "SELECT windlass.purge('{}', '{}')",
+            "SELECT windlass.enqueue('work')",
+            "SELECT windlass.cancel(id) FROM windlass.job_view",
+            "SELECT windlass.signal(id, 'go') FROM windlass.job_view",
+            "SELECT windlass.assert_lease(id, '') FROM windlass.job_view",
+            "SELECT windlass.complete(id, '') FROM windlass.job_view",
+            "SELECT windlass.grant_app(current_user::regrole)",
+        ] {
+            assert_eq!(refused(&reader, sql).await, NO_PRIVILEGE, "{sql}");
+        }
+        drop(reader);
+        role.ends().await;
+    });
+}
+
+/// T11: what was granted stays granted when a new guard is put in force.
+#[test]
+fn grants_outlive_a_new_guard() {
+    wait_for(async {
+        let role = Role::new("kept", "grant_reader").await;
+        role.owner.batch_execute("UPDATE windlass.store SET guard = 'old'").await.expect("an old guard");
+        role.owner
+            .batch_execute("CREATE VIEW mine AS SELECT * FROM windlass.job_view")
+            .await
+            .expect("somebody's own view");
+        drop(Options::new(&role.owner_url).open().await.expect("a store"));
+        let reader = hand(&role.url).await;
+        reader.batch_execute("SELECT * FROM windlass.job_view").await.expect("it may still look");
+        drop(reader);
+        role.ends().await;
+    });
+}
