@@ -1,7 +1,7 @@
 //! The PostgreSQL store: many machines share the work.
 //!
 //! Hot verbs (enqueue, claim, extend, complete) are one set-based statement per batch; the others lock the row, let
-//! [`windlass_core`] decide, and write row and event together. Nothing is prepared, so transaction-mode poolers work.
+//! [`windlass_core`] decide, and write row and event together. Nothing is prepared, as transaction-mode poolers ask.
 //!
 //! What is never known here: workers, HTTP, schedules.
 
