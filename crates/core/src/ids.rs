@@ -15,8 +15,7 @@ macro_rules! uuid_v7 {
 
         impl $name {
             /// A version 7 id from its parts: when, to the microsecond, and 62 random bits. The application makes
-            /// ids, so that a repeated request is recognised. Ids that follow each other land side by side in an
-            /// index: by the millisecond alone, a burst of enqueues wrote four times the pages.
+            /// ids, so that a repeated request is recognised. They sort by creation within a millisecond too.
             pub fn from_parts(at: Timestamp, random: [u8; 8]) -> Self {
                 let micros = u64::try_from(at.as_micros()).unwrap_or(0);
                 let fraction = (micros % 1_000 * 4_096 / 1_000) as u16;
