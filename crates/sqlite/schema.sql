@@ -139,7 +139,7 @@ CREATE TABLE jobs (
      AND (finished_at IS NULL OR due_at IS NULL)),
   CONSTRAINT dead_has_a_reason CHECK ((status <> 'failed' AND status <> 'timed_out')
     OR (error_code IS NOT NULL AND error_version IS NOT NULL))
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE TABLE purging (
   job_id BLOB NOT NULL PRIMARY KEY
@@ -208,7 +208,7 @@ CREATE INDEX jobs_due ON jobs (queue, priority DESC, due_at, id, kind) WHERE due
 
 CREATE INDEX jobs_finished ON jobs (status, finished_at, id) WHERE finished_at IS NOT NULL;
 
-CREATE INDEX jobs_parked ON jobs (status, id) WHERE status IN ('waiting', 'assigned');
+CREATE INDEX jobs_parked ON jobs (status, id) WHERE waiting_for IS NOT NULL OR assignment IS NOT NULL;
 
 CREATE INDEX jobs_worker ON jobs (worker_id, id) WHERE worker_id IS NOT NULL;
 

@@ -10,4 +10,3 @@ FROM rarray(?1) a CROSS JOIN jobs j ON j.id = substr(a.value, 1, 16)
 WHERE j.status = 'running' AND j.lease_hash = substr(a.value, 17, 16) AND j.due_at > ?2
   AND (j.deadline_at IS NULL OR j.deadline_at > ?2) AND j.version = 2 AND j.parent_id IS NULL
   AND j.unique_policy IS NOT 'active'
-RETURNING job_id, version, payload IS NOT NULL

@@ -3,7 +3,9 @@
 use crate::db::{Db, Tx, array, sql};
 use crate::error::{Failure, Tried};
 use crate::row;
+use rusqlite::types::Value;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use windlass_core::decide::{Claim, Command, Move, decide};
@@ -114,10 +116,11 @@ impl Tx<'_, '_> {
         want: usize,
         positions: &Positions,
         now: Timestamp,
-    ) -> Tried<(Vec<Job>, bool)> {
+    ) -> Tried<(Vec<(i64, Job)>, bool)> {
         let now = now.as_micros();
         if request.kinds.is_empty() {
-            let jobs = self.all(sql!("due"), (queue.as_str(), priority, now, want as i64), row::job)?;
+            let jobs =
+                self.all(sql!("due"), (queue.as_str(), priority, now, want as i64), row::placed_job)?;
             let full = jobs.len() == want;
             return Ok((jobs, full));
         }
@@ -144,31 +147,39 @@ impl Tx<'_, '_> {
         positions.set(key, if passed_over && !ran_out { last } else { None });
         // Some of what was found may end here instead of being handed out; then there is room for more.
         let more = found.len() == want || (ran_out && began_late);
-        let jobs = found.into_iter().map(|id| self.job(id)).collect::<Tried<Vec<_>>>()?;
-        Ok((jobs.into_iter().flatten().collect(), more))
+        let jobs = self.all(
+            sql!("due_by_id"),
+            [array(found.iter().map(|id| id.as_bytes().to_vec()))],
+            row::placed_job,
+        )?;
+        Ok((jobs, more))
     }
 
     /// Claims rows that are due: in two statements when nobody held them, else one by one.
-    fn take_all(&self, due: Vec<Job>, claim: &Claim, now: Timestamp) -> Tried<Vec<Claimed>> {
-        if due.len() < 2 || !self.numbers_itself() || due.iter().any(|job| job.status == Status::Running) {
-            let taken: Tried<Vec<_>> = due.iter().map(|job| self.take(job, claim, now)).collect();
+    fn take_all(&self, due: Vec<(i64, Job)>, claim: &Claim, now: Timestamp) -> Tried<Vec<Claimed>> {
+        if due.len() < 2 || !self.numbers_itself() || due.iter().any(|(_, job)| job.status == Status::Running)
+        {
+            let taken: Tried<Vec<_>> = due.iter().map(|(_, job)| self.take(job, claim, now)).collect();
             return Ok(taken?.into_iter().flatten().collect());
         }
-        let steps = due.iter().filter_map(|job| decide(job, Command::Claim(claim.clone()), now).ok());
-        let steps: Vec<Move> = steps.collect();
+        let decided = |(row, job): &(i64, Job)| {
+            Some((Value::Integer(*row), decide(job, Command::Claim(claim.clone()), now).ok()?))
+        };
+        let (rows, steps): (Vec<Value>, Vec<Move>) = due.iter().filter_map(decided).unzip();
+        let rows = Rc::new(rows);
         let ids = array(steps.iter().map(|step| step.job.id.as_bytes().to_vec()));
         let (worker, secret) = (claim.worker.as_str(), claim.secret.0);
-        let params = (&ids, worker, now.as_micros(), claim.lease_ms.get(), secret);
+        let params = (&rows, worker, now.as_micros(), claim.lease_ms.get(), secret);
         let moved = self.execute(sql!("claim"), params)?;
         let actor = Actor::worker(&claim.worker);
-        let logged = self.execute(sql!("claim_event"), (&ids, actor.as_str(), now.as_micros()))?;
+        let logged = self.execute(sql!("claim_event"), (&rows, actor.as_str(), now.as_micros()))?;
         if moved != steps.len() || logged != steps.len() {
             let message = format!("{} due jobs were found, {moved} moved, {logged} logged", steps.len());
             return Err(Failure::Unreadable(message));
         }
         self.appended(logged, now);
         let mut created: HashMap<JobId, (Facts, Option<Payload>)> =
-            self.all(sql!("created"), [&ids], first_event)?.into_iter().collect();
+            self.all(sql!("created"), [&ids], first_events())?.into_iter().collect();
         let mut claimed = Vec::with_capacity(steps.len());
         for step in steps {
             match created.remove(&step.job.id) {
@@ -294,15 +305,26 @@ impl Db<'_> {
     }
 }
 
-/// A row of `created.sql`.
-fn first_event(row: &rusqlite::Row<'_>) -> Tried<(JobId, (Facts, Option<Payload>))> {
-    let What::JobCreated(facts) =
-        What::read("job_created", row.get_ref(1)?.as_str_or_null().unwrap_or(None))?
-    else {
-        return Err(Failure::Unreadable("the first event is not job_created".into()));
-    };
-    let payload: Option<Vec<u8>> = row.get(3)?;
-    let is_json: Option<bool> = row.get(2)?;
-    let payload = payload.map(|bytes| Payload::stored(bytes, is_json.unwrap_or(false)));
-    Ok((JobId::from_bytes(row.get(0)?), (*facts, payload)))
+/// A job with what its first event carries.
+type Created = (JobId, (Facts, Option<Payload>));
+
+/// Reads rows of `created.sql`. Jobs that come together are often of one kind: equal facts are parsed once.
+fn first_events() -> impl FnMut(&rusqlite::Row<'_>) -> Tried<Created> {
+    let mut last: Option<(String, Facts)> = None;
+    move |row| {
+        let detail = row.get_ref(1)?.as_str_or_null().unwrap_or(None).unwrap_or_default();
+        let facts = match &last {
+            Some((same, facts)) if same == detail => facts.clone(),
+            _ => {
+                let What::JobCreated(facts) = What::read("job_created", Some(detail))? else {
+                    return Err(Failure::Unreadable("the first event is not job_created".into()));
+                };
+                last.insert((detail.to_owned(), *facts)).1.clone()
+            }
+        };
+        let payload: Option<Vec<u8>> = row.get(3)?;
+        let is_json: Option<bool> = row.get(2)?;
+        let payload = payload.map(|bytes| Payload::stored(bytes, is_json.unwrap_or(false)));
+        Ok((JobId::from_bytes(row.get(0)?), (facts, payload)))
+    }
 }

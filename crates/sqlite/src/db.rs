@@ -25,7 +25,7 @@ struct Hot<'c> {
     job: RefCell<Statement<'c>>,
     event: RefCell<Statement<'c>>,
     append_event: RefCell<Statement<'c>>,
-    insert_job: RefCell<Statement<'c>>,
+    create_job: RefCell<Statement<'c>>,
     move_job: RefCell<Statement<'c>>,
 }
 
@@ -53,7 +53,7 @@ impl<'c> Db<'c> {
             job: prepare(sql!("job"))?,
             event: prepare(sql!("event"))?,
             append_event: prepare(sql!("append_event"))?,
-            insert_job: prepare(sql!("insert_job"))?,
+            create_job: prepare(sql!("create_job"))?,
             move_job: prepare(sql!("move_job"))?,
         };
         Ok(Self { conn, hot: Some(hot) })
@@ -244,9 +244,16 @@ impl<'w, 'c> Tx<'w, 'c> {
         Ok(())
     }
 
-    /// A new job: its row beside the log that is written already.
+    /// A new job: its row beside its first event.
+    pub(crate) fn create_job(&self, job: &Job, now: Timestamp) -> Tried<()> {
+        self.kept(|hot| &hot.create_job, sql!("create_job"), |s| row::create_job(s, job))?;
+        self.hint_due(job, now);
+        Ok(())
+    }
+
+    /// A new job that stands where its log has brought it.
     pub(crate) fn insert_job(&self, job: &Job, now: Timestamp) -> Tried<()> {
-        self.kept(|hot| &hot.insert_job, sql!("insert_job"), |s| row::insert_job(s, job))?;
+        row::insert_job(&mut *self.statement(sql!("insert_job"))?, job)?;
         self.hint_due(job, now);
         Ok(())
     }

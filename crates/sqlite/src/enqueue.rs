@@ -14,6 +14,8 @@ use windlass_store::{BatchRefusal, Enqueue, Enqueued};
 /// What is known of a request before anything is written.
 #[derive(Default)]
 struct Plan<'r> {
+    /// The greatest id in the store. Ids begin with their time, so hardly any request needs to look up its own.
+    newest: Option<JobId>,
     answers: Vec<Enqueued>,
     /// Jobs to write, each with whether it is a child to count.
     fresh: Vec<&'r NewJob>,
@@ -46,7 +48,7 @@ impl Tx<'_, '_> {
                 Err(refusal) => return refused(refusal),
             }
         }
-        let mut plan = Plan::default();
+        let mut plan = Plan { newest: self.newest_job()?, ..Plan::default() };
         for (index, job) in request.jobs.iter().enumerate() {
             if let Err(refusal) = self.plan(&mut plan, job, now)? {
                 return Ok(Err(BatchRefusal { index, refusal }));
@@ -97,7 +99,15 @@ impl Tx<'_, '_> {
         if let Some(earlier) = plan.by_id.get(&job.id) {
             return Ok(Some(same(&earlier.facts, earlier.payload.as_ref())));
         }
+        if plan.newest.is_none_or(|newest| job.id > newest) {
+            return Ok(None);
+        }
         Ok(self.created(job.id)?.map(|(facts, payload)| same(&facts, payload.as_ref())))
+    }
+
+    fn newest_job(&self) -> Tried<Option<JobId>> {
+        let newest: Option<Option<[u8; 16]>> = self.one(sql!("newest_job"), (), |r| Ok(r.get(0)?))?;
+        Ok(newest.flatten().map(JobId::from_bytes))
     }
 
     fn hold(&self, plan: &Plan<'_>, unique: &Unique, now: Timestamp) -> Tried<Option<Hold>> {
@@ -134,7 +144,7 @@ impl Tx<'_, '_> {
             let event = created(job, actor, now);
             self.append_event(&event)?;
             if let Some(row) = Job::created(&event) {
-                self.insert_job(&row, now)?;
+                self.create_job(&row, now)?;
             }
             self.tag(job.id, &job.facts)?;
         }

@@ -69,7 +69,7 @@ impl Options {
         self
     }
 
-    /// The most pages of 4 KiB that the file may grow to; writes beyond are refused like on a full disk.
+    /// The most pages of 8 KiB that the file may grow to; writes beyond are refused like on a full disk.
     #[must_use]
     pub fn max_pages(mut self, pages: u32) -> Self {
         self.max_pages = Some(pages);

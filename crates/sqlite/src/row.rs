@@ -56,6 +56,9 @@ fn who(text: &str) -> Option<Who> {
     Who::try_from(text).ok()
 }
 
+/// How many columns `jobs` has.
+const COLUMNS: usize = 43;
+
 /// A row of `jobs`.
 pub(crate) fn job(row: &Row<'_>) -> Tried<Job> {
     let mut c = Columns { row, next: 0 };
@@ -106,6 +109,11 @@ pub(crate) fn job(row: &Row<'_>) -> Tried<Job> {
     })
 }
 
+/// A row of `jobs` with its rowid behind it.
+pub(crate) fn placed_job(row: &Row<'_>) -> Tried<(i64, Job)> {
+    Ok((row.get(COLUMNS)?, job(row)?))
+}
+
 /// Binds values one after the other.
 pub(crate) struct Binder<'a, 'c> {
     statement: &'a mut Statement<'c>,
@@ -129,6 +137,26 @@ impl<'a, 'c> Binder<'a, 'c> {
     pub(crate) fn execute(self) -> Tried<usize> {
         Ok(self.statement.raw_execute()?)
     }
+}
+
+/// What is known of a job that was just created, in the order of `create_job.sql`.
+pub(crate) fn create_job(statement: &mut Statement<'_>, job: &Job) -> Tried<usize> {
+    let mut b = Binder::new(statement);
+    b.put(job.id.as_bytes())?;
+    b.put(job.queue.as_str())?;
+    b.put(job.kind.as_str())?;
+    b.put(job.priority)?;
+    b.time(job.due_at)?;
+    b.put(job.max_retries)?;
+    b.put(job.parent_id.as_ref().map(JobId::as_bytes))?;
+    b.put(job.unique_policy.map(Policy::to_text))?;
+    b.put(job.timeout_ms)?;
+    b.put(job.lease_ms.map(LeaseMs::get))?;
+    b.put(job.grace_ms)?;
+    b.put(job.backoff.map(|v| serde_json::to_string(&v)).transpose()?)?;
+    b.put(job.meta_version)?;
+    b.time(Some(job.created_at))?;
+    b.execute()
 }
 
 /// Every column of `jobs`, for an insert.

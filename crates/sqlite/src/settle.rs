@@ -29,7 +29,7 @@ impl Tx<'_, '_> {
         request.items.iter().enumerate().map(one).collect()
     }
 
-    /// Completes in three statements what can be; answers the versions by the item's place.
+    /// Completes in a few statements what can be; answers the versions by the item's place.
     fn complete(&self, request: &Settle, now: Timestamp) -> Tried<HashMap<usize, Version>> {
         let mut places: HashMap<JobId, usize> = HashMap::new();
         let mut asked = Vec::new();
@@ -44,7 +44,9 @@ impl Tx<'_, '_> {
         if asked.len() < 2 || !self.numbers_itself() {
             return Ok(HashMap::new());
         }
-        let logged = self.all(sql!("settle_complete_event"), (array(asked), now.as_micros()), |r| {
+        let before = self.last_seq();
+        self.execute(sql!("settle_complete_event"), (array(asked), now.as_micros()))?;
+        let logged = self.all(sql!("settle_completed"), [before], |r| {
             Ok((JobId::from_bytes(r.get(0)?), r.get::<_, Version>(1)?, r.get::<_, bool>(2)?))
         })?;
         self.appended(logged.len(), now);
@@ -52,6 +54,9 @@ impl Tx<'_, '_> {
             let ids =
                 logged.iter().filter(|(.., has)| *has == with_result).map(|(id, ..)| id.as_bytes().to_vec());
             let ids = array(ids);
+            if ids.is_empty() {
+                continue;
+            }
             let moved = self.execute(sql!("settle_complete"), (&ids, now.as_micros(), with_result))?;
             if moved != ids.len() {
                 let message = format!("{} completions were logged and {moved} jobs moved", ids.len());

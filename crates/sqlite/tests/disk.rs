@@ -14,7 +14,7 @@ use windlass_core::{Actor, NewJob, Payload, Status};
 use windlass_sqlite::{OpenError, Options, SqliteStore};
 use windlass_store::{Enqueue, Enqueued, Jobs, StoreError, StoreResult};
 
-/// A store that may not grow beyond so many pages of 4 KiB.
+/// A store that may not grow beyond so many pages of 8 KiB.
 fn small(place: &Place, pages: u32) -> Arc<SqliteStore> {
     Arc::new(Options::new(&place.path).max_pages(pages).open().expect("a store"))
 }
@@ -90,7 +90,7 @@ fn a_batch_that_does_not_fit_is_not_there_at_all() {
     wait_for(async {
         let store = small(&place, 150);
         let bed = Bed::new(store.clone());
-        let jobs: Vec<NewJob> = (0..100).map(|_| with_bytes(&bed, 8_000)).collect();
+        let jobs: Vec<NewJob> = (0..200).map(|_| with_bytes(&bed, 8_000)).collect();
         is_full(&enqueue(store.clone(), jobs).await.expect_err("it does not fit"));
         assert!(invariants::every_job(&bed).await.is_empty(), "all or none");
         bed.a_job(at(0)).await;
@@ -103,7 +103,7 @@ fn a_batch_that_does_not_fit_is_not_there_at_all() {
 fn one_that_does_not_fit_fails_alone() {
     let place = Place::new();
     wait_for(async {
-        let store = small(&place, 250);
+        let store = small(&place, 140);
         let bed = Bed::new(store.clone());
         for huge_one in [0, 5, 19] {
             // While somebody else has the file, everybody queues up and becomes one group.
@@ -233,8 +233,8 @@ fn a_damaged_file_is_said() {
     let whole = std::fs::read(&place.path).expect("the file");
 
     let mut body = whole.clone();
-    let end = root as usize * 4_096;
-    body[end - 4_096..end].fill(0xa5);
+    let end = root as usize * 8_192;
+    body[end - 8_192..end].fill(0xa5);
     std::fs::write(&place.path, &body).expect("written");
     match place.try_open() {
         Err(error) => assert!(error.to_string().contains("damaged"), "{error}"),
