@@ -545,6 +545,8 @@ pub async fn a_fork_takes_no_key_and_no_parent(bed: Bed) {
     bed.forks(fork(source, id), at(1)).await.expect("forked");
     assert_eq!(bed.holder_of(&unique, at(1)).await, Some(source));
     assert_eq!((bed.row(id).await.parent_id, bed.row(id).await.unique_policy), (None, None));
+    let facts = bed.view(id, at(1)).await.facts;
+    assert_eq!((facts.parent_id, facts.unique), (None, None), "its own log says so too");
     let held = bed.claims_by_id("w", id, at(2)).await.expect("claimed");
     bed.settles(&held, fails_for_good("broken"), at(2)).await.expect("failed");
     assert_eq!(bed.holder_of(&unique, at(2)).await, Some(source), "its end frees nothing");

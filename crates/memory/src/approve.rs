@@ -124,16 +124,6 @@ impl State {
         mine.filter(|approval| approval.name == *name).max_by_key(|approval| approval.asked_version)
     }
 
-    /// Silence has denied it.
-    pub fn expire_approval(&mut self, id: ApprovalId, now: Timestamp) {
-        if let Some(approval) = self.approvals.get_mut(&id)
-            && approval.status == ApprovalStatus::Pending
-        {
-            approval.status = ApprovalStatus::Expired;
-            approval.decided_at = Some(now);
-        }
-    }
-
     fn view(&self, approval: &Approval) -> Option<ApprovalView> {
         let entry = self.entries.get(&approval.job)?;
         let event = entry.event(approval.asked_version)?;

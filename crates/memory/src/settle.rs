@@ -4,8 +4,8 @@ use crate::state::{Entry, State, in_batch};
 use windlass_core::decide::{Command, decide};
 use windlass_core::outcome::Found;
 use windlass_core::step::{denial, kept_signal};
-use windlass_core::wait::{ApprovalStatus, Wait, WaitFor};
-use windlass_core::{Answer, Done, Outcome, Timestamp, What};
+use windlass_core::wait::{Wait, WaitFor};
+use windlass_core::{Answer, Done, Outcome, Timestamp};
 use windlass_store::{Settle, SettleItem};
 
 impl State {
@@ -22,28 +22,17 @@ impl State {
         let entry = self.entry(item.job)?;
         let hash = item.token.hash();
         let asked = item.outcome.clone();
-        let (outcome, awaited) = match item.outcome {
+        let outcome = match item.outcome {
             Outcome::Wait(wait, _) => {
                 let found = self.found(entry, &wait);
-                let awaited = found.approval.clone();
-                (Outcome::Wait(wait, found), awaited)
+                Outcome::Wait(wait, found)
             }
-            outcome => (outcome, None),
+            outcome => outcome,
         };
-        let step = match decide(&entry.job, Command::Settle(hash, outcome), now) {
-            Ok(step) => step,
-            Err(refusal) => {
-                let settled = asked.settled_in(hash, entry.events.iter());
-                return settled.map(Done::Already).ok_or(refusal);
-            }
-        };
-        if let Some(approval) = awaited
-            && matches!(step.event.what, What::JobFailed(_))
-            && approval.status_at(now) == ApprovalStatus::Expired
-        {
-            self.expire_approval(approval.id, now);
+        match decide(&entry.job, Command::Settle(hash, outcome), now) {
+            Ok(step) => Ok(self.write(step)),
+            Err(refusal) => asked.settled_in(hash, entry.events.iter()).map(Done::Already).ok_or(refusal),
         }
-        Ok(self.write(step))
     }
 
     /// What already answers a wait.

@@ -3,7 +3,7 @@
 use crate::state::State;
 use windlass_core::decide::{Command, decide};
 use windlass_core::limits::BATCH_MAX;
-use windlass_core::{Answer, JobId, Timestamp, WaitFor, What};
+use windlass_core::{Answer, JobId, Timestamp};
 use windlass_store::{Sweep, Swept};
 
 impl State {
@@ -24,19 +24,10 @@ impl State {
     }
 
     fn expire(&mut self, id: JobId, now: Timestamp) -> Answer {
-        let entry = self.entry(id)?;
-        let job = &entry.job;
+        let job = &self.entry(id)?.job;
         let worker = job.worker_id.as_ref().and_then(|worker| self.workers.get(worker));
         let worker_gone = worker.is_none_or(|worker| worker.expires_at <= now);
         let step = decide(job, Command::Expire { worker_gone }, now)?;
-        let awaited = job.wait_name.as_ref().filter(|_| job.waiting_for == Some(WaitFor::Approval));
-        let approval = awaited.and_then(|name| self.newest_approval(entry, name)).map(|approval| approval.id);
-        if let Some(approval) = approval
-            && matches!(step.event.what, What::JobFailed(_))
-        {
-            // Before the job ends by it, which voids every other open approval.
-            self.expire_approval(approval, now);
-        }
         Ok(self.write(step))
     }
 }

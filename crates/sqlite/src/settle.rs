@@ -11,7 +11,7 @@ use windlass_core::payload::fits;
 use windlass_core::step::{denial, kept_signal};
 use windlass_core::wait::{ApprovalStatus, Wait};
 use windlass_core::{
-    Answer, Done, Job, JobId, Outcome, Payload, Refusal, Status, Timestamp, Version, WaitFor, What,
+    Answer, Done, Job, JobId, Outcome, Payload, Refusal, Status, Timestamp, Version, WaitFor,
 };
 use windlass_store::{Settle, SettleItem};
 
@@ -75,9 +75,6 @@ impl Tx<'_, '_> {
         };
         match decide(&job, Command::Settle(hash, outcome), now) {
             Ok(step) => {
-                if let (Outcome::Wait(wait, _), What::JobFailed(_)) = (&item.outcome, &step.event.what) {
-                    self.note_expiry(&job, wait, now)?;
-                }
                 self.write(&job, &step)?;
                 Ok(Ok(Done::Moved(step.job.version, step.job.status)))
             }
@@ -109,18 +106,6 @@ impl Tx<'_, '_> {
             _ => None,
         };
         Ok(Found { signal, approval, denial })
-    }
-
-    /// A wait that finds its approval out of time puts that on the approval too.
-    fn note_expiry(&self, job: &Job, wait: &Wait, now: Timestamp) -> Tried<()> {
-        let (WaitFor::Approval, Some(name)) = (wait.waits_for, &wait.name) else { return Ok(()) };
-        let Some(mut approval) = self.approval_by_name(job.id, name)? else { return Ok(()) };
-        if approval.status == ApprovalStatus::Pending && approval.expires_at <= now {
-            approval.status = ApprovalStatus::Expired;
-            approval.decided_at = Some(now);
-            self.put_approval(&approval)?;
-        }
-        Ok(())
     }
 }
 

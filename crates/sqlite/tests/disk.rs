@@ -261,3 +261,29 @@ fn a_damaged_file_is_said() {
     std::fs::write(&place.path, &whole).expect("the back-up");
     wait_for(place.is_sound());
 }
+
+/// T11: a job whose first event is gone fails and says so; it neither stops the line nor comes round again.
+#[test]
+fn a_job_that_lost_its_payload_fails_and_its_neighbours_run() {
+    let place = Place::new();
+    wait_for(async {
+        let bed = place.bed();
+        let ids = [bed.a_job(at(0)).await, bed.a_job(at(0)).await, bed.a_job(at(0)).await];
+        let alone = bed.enqueue(bed.job_in("work", "other"), at(0)).await.id;
+        let hand = place.hand();
+        hand.execute_batch("DROP TRIGGER job_events_kept").expect("a hand that means it");
+        for id in [ids[1], alone] {
+            let sql = "DELETE FROM job_events WHERE job_id = ?1 AND version = 1";
+            assert_eq!(hand.execute(sql, [id.as_bytes()]).expect("deleted"), 1);
+        }
+        let claimed = bed.claims("w", 10, at(1)).await;
+        assert_eq!(claimed.iter().map(|c| c.job.id).collect::<Vec<_>>(), [ids[0], ids[2]], "many at once");
+        assert!(bed.claims_by_id("w", alone, at(1)).await.is_err(), "by id");
+        for id in [ids[1], alone] {
+            let sql = "SELECT status || ' ' || error_code FROM jobs WHERE id = ?1";
+            let stands: String = hand.query_row(sql, [id.as_bytes()], |r| r.get(0)).expect("a row");
+            assert_eq!(stands, "failed payload_missing");
+        }
+        assert!(bed.claims_from("w2", &["default", "other"], 10, at(2)).await.is_empty());
+    });
+}
