@@ -2,24 +2,33 @@
 
 LOCKED := $(if $(wildcard Cargo.lock),--locked)
 
+NEED_DENY := cargo deny --version >/dev/null 2>&1 || { \
+	echo "cargo-deny is missing; install it with: cargo install cargo-deny --locked" >&2; exit 1; }
+
 .DEFAULT_GOAL := help
-.PHONY: help test check bless bench
+.PHONY: help run test test-pg18 check audit bless bench
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+run: ## build, then the demo: server, workers and sample jobs on SQLite in ./windlass-data
+	cargo run $(LOCKED) -p windlass-cli -- demo $(ARGS)
 
 test: ## install what the tests need, then run every test and doctest
 	@scripts/test
 
-check: ## formatting, lints, licences and advisories of dependencies
+test-pg18: ## the tests of the PostgreSQL store on PostgreSQL 18, which it gets
+	@scripts/test-pg18
+
+check: ## formatting, lints, licences and sources of dependencies
 	cargo fmt --all --check
-	cargo clippy --workspace --all-targets $(LOCKED) -- -D warnings
-	@cargo deny --version >/dev/null 2>&1 || { \
-		echo "make check: cargo-deny is missing; install it with:" >&2; \
-		echo "cargo install cargo-deny --locked" >&2; \
-		exit 1; \
-	}
-	cargo deny check
+	cargo clippy --workspace --all-targets --all-features $(LOCKED) -- -D warnings
+	@$(NEED_DENY)
+	cargo deny check bans licenses sources
+
+audit: ## known vulnerabilities of dependencies; needs the advisory database, from the network
+	@$(NEED_DENY)
+	cargo deny check advisories
 
 bless: ## regenerate the generated files that tests compare
 	BLESS=1 cargo test --workspace

@@ -5,31 +5,31 @@ use crate::growth::Sizes;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// The case that is run once and only when named: it takes minutes and gigabytes.
+/// The cases that are run once and only when named: they take minutes and gigabytes.
 const GROWTH: &str = "growth";
+const PINNED: &str = "pinned";
 /// What `--quick` divides every size by.
 const QUICK: usize = 50;
+/// What the sizes of `growth` are divided by unless `--full` is asked for.
+const PART: usize = 10;
 
 /// A store that can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Sqlite,
+    Postgres,
     Memory,
 }
 
 impl Kind {
-    const ALL: [Self; 2] = [Self::Sqlite, Self::Memory];
+    const ALL: [Self; 3] = [Self::Sqlite, Self::Postgres, Self::Memory];
 
     pub fn name(self) -> &'static str {
         match self {
             Self::Sqlite => "sqlite",
+            Self::Postgres => "postgres",
             Self::Memory => "memory",
         }
-    }
-
-    /// Whether the raw limit of SQLite says something about this store.
-    pub fn has_raw_limit(self) -> bool {
-        self == Self::Sqlite
     }
 }
 
@@ -38,24 +38,31 @@ pub struct Args {
     pub stores: Vec<Kind>,
     pub cases: Vec<&'static Case>,
     pub growth: bool,
+    pub pinned: bool,
+    /// A PostgreSQL to measure, instead of a private one.
+    pub url: Option<String>,
     /// Jobs per case.
     pub jobs: usize,
     pub repeat: usize,
     pub json: Option<PathBuf>,
     pub quick: bool,
+    pub full: bool,
 }
 
 impl Args {
     /// Reads the words after the program's name; none when help was asked for.
     pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Option<Self>, String> {
         let (mut stores, mut named, mut jobs) = (Kind::ALL.to_vec(), None, None);
-        let (mut repeat, mut json, mut quick) = (3, None, false);
+        let (mut repeat, mut json, mut url) = (3, None, None);
+        let (mut quick, mut full) = (false, false);
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
             match word.as_str() {
                 "--help" | "-h" => return Ok(None),
                 "--quick" => quick = true,
+                "--full" => full = true,
+                "--url" => url = Some(value()?),
                 "--store" => stores = stores_of(&value()?)?,
                 "--case" => named = Some(value()?),
                 "--jobs" => jobs = Some(number("--jobs", &value()?)?),
@@ -64,19 +71,28 @@ impl Args {
                 _ => return Err(format!("unknown argument {word:?}")),
             }
         }
-        let (cases, growth) = match named {
-            None => (CASES.iter().collect(), quick),
+        let (cases, growth, pinned) = match named {
+            None => (CASES.iter().collect(), quick, quick),
             Some(names) => cases_of(&names)?,
         };
         let jobs = jobs.unwrap_or(if quick { 100_000 / QUICK } else { 100_000 });
-        Ok(Some(Self { stores, cases, growth, jobs, repeat, json, quick }))
+        Ok(Some(Self { stores, cases, growth, pinned, url, jobs, repeat, json, quick, full }))
     }
 
     /// How far `growth` goes. In memory a finished job takes about 2.5 kB, so a fifth must do.
     pub fn growth_sizes(&self, kind: Kind) -> Sizes {
         let finished = if kind == Kind::Memory { 1_000_000 } else { 5_000_000 };
-        let (by, rounds) = if self.quick { (QUICK, 100) } else { (1, 1_000) };
+        let (by, rounds) = match (self.quick, self.full) {
+            (true, _) => (QUICK, 100),
+            (false, false) => (PART, 1_000),
+            (false, true) => (1, 1_000),
+        };
         Sizes { finished: finished / by, waiting: 1_000_000 / by, rounds }
+    }
+
+    /// How many jobs pass in `pinned`.
+    pub fn pinned_jobs(&self) -> usize {
+        if self.quick { 200_000 / QUICK } else { 200_000 }
     }
 }
 
@@ -85,16 +101,17 @@ fn stores_of(name: &str) -> Result<Vec<Kind>, String> {
     if found.is_empty() { Err(format!("no store is called {name:?}")) } else { Ok(found) }
 }
 
-fn cases_of(names: &str) -> Result<(Vec<&'static Case>, bool), String> {
-    let (mut cases, mut growth) = (Vec::new(), false);
+fn cases_of(names: &str) -> Result<(Vec<&'static Case>, bool, bool), String> {
+    let (mut cases, mut growth, mut pinned) = (Vec::new(), false, false);
     for name in names.split(',') {
         match CASES.iter().find(|c| c.name == name) {
             Some(case) => cases.push(case),
             None if name == GROWTH => growth = true,
+            None if name == PINNED => pinned = true,
             None => return Err(format!("no case is called {name:?}")),
         }
     }
-    Ok((cases, growth))
+    Ok((cases, growth, pinned))
 }
 
 fn number(option: &str, text: &str) -> Result<usize, String> {
@@ -107,16 +124,18 @@ fn number(option: &str, text: &str) -> Result<usize, String> {
 /// What `--help` prints.
 pub fn help() -> String {
     let mut text = String::from(
-        "Measures the stores of Windlass: jobs per second, CPU time per job, and the ratio to what SQLite\n\
-         itself does in the same run.\n\n\
+        "Measures the stores of Windlass: jobs per second, CPU time per job, and the ratio to what the\n\
+         database itself does in the same run.\n\n\
          Usage: windlass-bench [OPTIONS]\n\n\
          Options:\n\
-         \x20 --store NAME        sqlite, memory or all [all]\n\
-         \x20 --case NAME[,NAME]  only these cases [all but growth]\n\
+         \x20 --store NAME        sqlite, postgres, memory or all [all]\n\
+         \x20 --url URL           a PostgreSQL to measure, a database of its own is made there [a private server]\n\
+         \x20 --case NAME[,NAME]  only these cases [all but growth and pinned]\n\
          \x20 --jobs N            jobs per case; enqueue-1 gets a tenth, enqueue-10 half [100000]\n\
          \x20 --repeat N          runs per case; the median counts [3]\n\
          \x20 --json FILE         also write every number there\n\
-         \x20 --quick             all sizes divided by 50, and growth too: shows that it works, not how fast\n\
+         \x20 --quick             all sizes divided by 50, and growth and pinned too: shows that it works, not how fast\n\
+         \x20 --full              growth with 5 M finished jobs instead of a tenth of everything\n\
          \x20 --help              this text\n\n\
          Cases:\n",
     );
@@ -125,11 +144,12 @@ pub fn help() -> String {
         let _ = writeln!(text, "  {:<14}  {}", case.name, case.about);
     }
     text.push_str(
-        "  growth          one call's cost from an empty store to 5 M finished, 1 M future and 1 M other jobs\n\n\
+        "  growth          one call's cost from an empty store to 500 k finished, 100 k future and 100 k other jobs\n\
+         \x20 pinned          calls while an old transaction is open and 200 k jobs pass; PostgreSQL only\n\n\
          Examples:\n\
          \x20 windlass-bench --quick\n\
          \x20 windlass-bench --store sqlite --case drain,life --jobs 200000\n\
-         \x20 windlass-bench --store sqlite --case growth --json growth.json\n",
+         \x20 windlass-bench --store sqlite --case growth --full --json growth.json\n",
     );
     text
 }
@@ -145,7 +165,8 @@ mod tests {
     #[test]
     fn everything_has_a_default() {
         let args = parse("").unwrap().unwrap();
-        assert_eq!((args.stores.len(), args.cases.len(), args.growth), (2, CASES.len(), false));
+        assert_eq!((args.stores.len(), args.cases.len(), args.growth), (3, CASES.len(), false));
+        assert_eq!((args.pinned, args.full, args.url), (false, false, None));
         assert_eq!((args.jobs, args.repeat), (100_000, 3));
     }
 
@@ -156,6 +177,9 @@ mod tests {
             (args.jobs, args.growth, args.growth_sizes(Kind::Sqlite).finished),
             (2_000, true, 100_000)
         );
+        assert_eq!((args.pinned, args.pinned_jobs()), (true, 4_000));
+        let full = parse("--full --case growth").unwrap().unwrap();
+        assert_eq!((full.growth_sizes(Kind::Postgres).finished, full.pinned_jobs()), (5_000_000, 200_000));
         assert_eq!(parse("--quick --jobs 7_000").unwrap().unwrap().jobs, 7_000);
     }
 

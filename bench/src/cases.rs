@@ -4,6 +4,7 @@
 use crate::Tried;
 use crate::measure::{Meter, Sample};
 use crate::raw::Limit;
+use crate::subject::Subject;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::JoinSet;
@@ -56,8 +57,8 @@ pub const CASES: &[Case] = &[
         1,
         Run::EnqueueBatch,
     ),
-    case("drain", "one loop: claim 500, complete 500", Some((Limit::Drain, 1.0)), 1, Run::Drain(1)),
-    case("drain-2", "two such loops at once", Some((Limit::Drain, 1.0)), 1, Run::Drain(2)),
+    case("drain", "one loop: claim 500, complete 500", Some((Limit::Drain(1), 1.0)), 1, Run::Drain(1)),
+    case("drain-2", "two such loops at once", Some((Limit::Drain(2), 1.0)), 1, Run::Drain(2)),
     case("life", "enqueue 1,000, claim 500, complete 500, in turns", None, 1, Run::Life),
 ];
 
@@ -75,23 +76,23 @@ const fn case(
 
 impl Case {
     /// Runs on an empty store.
-    pub async fn run(&self, store: &Arc<dyn Store>, count: usize) -> Tried<Sample> {
+    pub async fn run(&self, subject: &Subject, count: usize) -> Tried<Sample> {
         match self.run {
-            Run::EnqueueOne(callers) => enqueue_one(store, count, callers).await,
-            Run::EnqueueBatch => enqueue_batch(store, count).await,
-            Run::Drain(loops) => drain(store, count, loops).await,
-            Run::Life => life(store, count).await,
+            Run::EnqueueOne(callers) => enqueue_one(subject, count, callers).await,
+            Run::EnqueueBatch => enqueue_batch(subject, count).await,
+            Run::Drain(loops) => drain(subject, count, loops).await,
+            Run::Life => life(subject, count).await,
         }
     }
 }
 
-async fn enqueue_one(store: &Arc<dyn Store>, count: usize, callers: usize) -> Tried<Sample> {
+async fn enqueue_one(subject: &Subject, count: usize, callers: usize) -> Tried<Sample> {
     let each = count.div_ceil(callers);
     let shares: Vec<Vec<NewJob>> = (0..callers).map(|_| jobs(KIND, each)).collect::<Tried<_>>()?;
     let mut calling = JoinSet::new();
-    let meter = Meter::start();
+    let meter = Meter::start(subject.database.as_ref()).await?;
     for share in shares {
-        let store = Arc::clone(store);
+        let store = Arc::clone(&subject.store);
         calling.spawn(async move {
             for mut job in share {
                 // An id is as old as the call that brings it.
@@ -102,32 +103,32 @@ async fn enqueue_one(store: &Arc<dyn Store>, count: usize, callers: usize) -> Tr
         });
     }
     joined(calling).await?;
-    Ok(meter.stop(each * callers))
+    meter.stop(subject.database.as_ref(), each * callers).await
 }
 
-async fn enqueue_batch(store: &Arc<dyn Store>, count: usize) -> Tried<Sample> {
+async fn enqueue_batch(subject: &Subject, count: usize) -> Tried<Sample> {
     let batches = batches(count)?;
-    let meter = Meter::start();
+    let meter = Meter::start(subject.database.as_ref()).await?;
     for mut batch in batches {
         batch.iter_mut().for_each(|job| job.id = fresh::job_id());
-        enqueue(&**store, batch).await?;
+        enqueue(&*subject.store, batch).await?;
     }
-    Ok(meter.stop(count))
+    meter.stop(subject.database.as_ref(), count).await
 }
 
-async fn drain(store: &Arc<dyn Store>, count: usize, loops: usize) -> Tried<Sample> {
+async fn drain(subject: &Subject, count: usize, loops: usize) -> Tried<Sample> {
     for batch in batches(count)? {
-        enqueue(&**store, batch).await?;
+        enqueue(&*subject.store, batch).await?;
     }
     let done = Arc::new(AtomicUsize::new(0));
     let mut draining = JoinSet::new();
-    let meter = Meter::start();
+    let meter = Meter::start(subject.database.as_ref()).await?;
     for n in 0..loops {
-        let (store, done) = (Arc::clone(store), Arc::clone(&done));
+        let (store, done) = (Arc::clone(&subject.store), Arc::clone(&done));
         draining.spawn(async move { drain_loop(&*store, &worker(n)?, count, &done).await });
     }
     joined(draining).await?;
-    Ok(meter.stop(count))
+    meter.stop(subject.database.as_ref(), count).await
 }
 
 /// Claims and completes until all loops together have done `count`.
@@ -144,15 +145,15 @@ async fn drain_loop(store: &dyn Store, worker: &Who, count: usize, done: &Atomic
     Ok(())
 }
 
-async fn life(store: &Arc<dyn Store>, count: usize) -> Tried<Sample> {
+async fn life(subject: &Subject, count: usize) -> Tried<Sample> {
     let (batches, worker) = (batches(count)?, worker(0)?);
-    let meter = Meter::start();
+    let meter = Meter::start(subject.database.as_ref()).await?;
     for batch in batches {
         let in_batch = batch.len();
-        enqueue(&**store, batch).await?;
-        drain_loop(&**store, &worker, in_batch, &AtomicUsize::new(0)).await?;
+        enqueue(&*subject.store, batch).await?;
+        drain_loop(&*subject.store, &worker, in_batch, &AtomicUsize::new(0)).await?;
     }
-    Ok(meter.stop(count))
+    meter.stop(subject.database.as_ref(), count).await
 }
 
 /// Awaits tasks to their end; the first that failed is the answer.
@@ -237,8 +238,8 @@ mod tests {
     #[tokio::test]
     async fn every_case_gets_its_jobs_through() {
         for case in CASES {
-            let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-            let sample = case.run(&store, 2_000).await.unwrap();
+            let subject = Subject::of(Arc::new(MemoryStore::new()));
+            let sample = case.run(&subject, 2_000).await.unwrap();
             assert_eq!(sample.count, 2_000, "{}", case.name);
         }
     }

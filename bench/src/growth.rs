@@ -6,6 +6,7 @@
 use crate::Tried;
 use crate::cases::{self, KIND};
 use crate::measure::{Meter, clock, median};
+use crate::subject::Subject;
 use std::time::Duration;
 use windlass_core::{Name, NewJob, Who};
 use windlass_store::Store;
@@ -22,7 +23,7 @@ const OTHER_KINDS: usize = 10;
 const BUDGET: Duration = Duration::from_secs(20);
 
 /// What is measured at every level.
-pub const CALLS: [&str; 4] = ["enqueue 1", "enqueue 100", "claim 10 + settle", "claim 10 of a kind + settle"];
+const CALLS: [&str; 4] = ["enqueue 1", "enqueue 100", "claim 10 + settle", "claim 10 of a kind + settle"];
 
 /// What a store was filled with, on top of the level before.
 #[derive(Debug, Clone, Copy)]
@@ -35,21 +36,33 @@ enum Level {
     Others(usize),
 }
 
+/// What calls cost while a store changes.
+pub struct Growth {
+    /// Of which case.
+    pub case: &'static str,
+    pub calls: &'static [&'static str],
+    pub levels: Vec<Costs>,
+}
+
 /// The cost of each call at one level.
 pub struct Costs {
     pub level: String,
-    /// One for each of [`CALLS`].
-    pub calls: [Cost; 4],
+    /// One for each of the calls.
+    pub calls: Vec<Cost>,
     /// Claims of a kind until one brought something, on average.
-    pub claims_of_kind: f64,
+    pub claims_of_kind: Option<f64>,
 }
 
 /// What one call costs; nothing is known when none came back in time.
 pub struct Cost {
     /// Median time.
     pub median_us: Option<f64>,
+    /// Mean time.
+    pub mean_us: Option<f64>,
     /// Mean CPU time of the whole process. It tells more than the time when the machine is busy.
     pub cpu_us: Option<f64>,
+    /// Mean CPU time of the database's server.
+    pub server_cpu_us: Option<f64>,
 }
 
 /// How far to go.
@@ -63,22 +76,22 @@ pub struct Sizes {
 }
 
 /// Fills a store and measures at every level, with a word to `say` now and then.
-pub async fn run(store: &dyn Store, sizes: &Sizes, say: &dyn Fn(String)) -> Tried<Vec<Costs>> {
+pub async fn run(subject: &Subject, sizes: &Sizes, say: &dyn Fn(String)) -> Tried<Growth> {
     let (most, waiting) = (sizes.finished, sizes.waiting);
     let finished = [0, most / 50, most / 5, most].map(Level::Finished);
     let levels = finished.into_iter().chain([Level::Future(waiting), Level::Others(waiting)]);
     let (mut costs, mut finished) = (Vec::new(), 0);
     for level in levels {
-        fill(store, level, &mut finished, say).await?;
+        fill(&*subject.store, level, &mut finished, say).await?;
         let level = match level {
             Level::Finished(n) => format!("{} finished", thousands(n)),
             Level::Future(n) => format!("+ {} future, every priority", thousands(n)),
             Level::Others(n) => format!("+ {} due of other kinds", thousands(n)),
         };
         say(format!("growth: measuring, {level}"));
-        costs.push(measure(store, sizes.rounds, level).await?);
+        costs.push(measure(subject, sizes.rounds, level).await?);
     }
-    Ok(costs)
+    Ok(Growth { case: "growth", calls: &CALLS, levels: costs })
 }
 
 async fn fill(store: &dyn Store, level: Level, finished: &mut usize, say: &dyn Fn(String)) -> Tried<()> {
@@ -127,31 +140,32 @@ fn jobs_of_other_kinds(count: usize) -> Tried<Vec<NewJob>> {
 
 /// Measures every call. What is enqueued here is claimed here, except at the last level, where claims of any kind
 /// find the other kinds first.
-async fn measure(store: &dyn Store, rounds: usize, level: String) -> Tried<Costs> {
+async fn measure(subject: &Subject, rounds: usize, level: String) -> Tried<Costs> {
     let singles = cases::jobs(KIND, rounds)?.into_iter().map(|job| vec![job]).collect();
     let batches = (0..rounds.div_ceil(5)).map(|_| cases::jobs(KIND, BATCH)).collect::<Tried<Vec<_>>>()?;
     let claims = (rounds + BATCH * batches.len()) / CLAIM / 2;
-    let single = enqueue_each(store, singles).await?;
-    let batch = enqueue_each(store, batches).await?;
-    let (of_any, _) = claim_each(store, &[], claims).await?;
-    let (of_kind, claims_of_kind) = claim_each(store, &[Name::parse("kind", KIND)?], claims).await?;
-    Ok(Costs { level, calls: [single, batch, of_any, of_kind], claims_of_kind })
+    let single = enqueue_each(subject, singles).await?;
+    let batch = enqueue_each(subject, batches).await?;
+    let (of_any, _) = claim_each(subject, &[], claims).await?;
+    let (of_kind, claims_of_kind) = claim_each(subject, &[Name::parse("kind", KIND)?], claims).await?;
+    Ok(Costs { level, calls: vec![single, batch, of_any, of_kind], claims_of_kind: Some(claims_of_kind) })
 }
 
-async fn enqueue_each(store: &dyn Store, requests: Vec<Vec<NewJob>>) -> Tried<Cost> {
-    let (mut times, meter) = (Vec::new(), Meter::start());
+async fn enqueue_each(subject: &Subject, requests: Vec<Vec<NewJob>>) -> Tried<Cost> {
+    let (mut times, meter) = (Vec::new(), Meter::start(subject.database.as_ref()).await?);
     for jobs in requests {
         let began = clock();
-        cases::enqueue(store, jobs).await?;
+        cases::enqueue(&*subject.store, jobs).await?;
         times.push(began.elapsed());
     }
-    Ok(cost(&times, meter))
+    cost(&times, meter, subject).await
 }
 
 /// What it costs to get jobs and to complete them, empty answers included, and how many claims that needs.
-async fn claim_each(store: &dyn Store, kinds: &[Name], rounds: usize) -> Tried<(Cost, f64)> {
+async fn claim_each(subject: &Subject, kinds: &[Name], rounds: usize) -> Tried<(Cost, f64)> {
     let (worker, began) = (cases::worker(0)?, clock());
-    let (mut times, mut claims, meter) = (Vec::new(), 0, Meter::start());
+    let (mut times, mut claims) = (Vec::new(), 0);
+    let meter = Meter::start(subject.database.as_ref()).await?;
     'rounds: for _ in 0..rounds {
         let round = clock();
         let claimed = loop {
@@ -159,21 +173,35 @@ async fn claim_each(store: &dyn Store, kinds: &[Name], rounds: usize) -> Tried<(
                 break 'rounds;
             }
             claims += 1;
-            let claimed = cases::claim(store, &worker, kinds, CLAIM).await?;
+            let claimed = cases::claim(&*subject.store, &worker, kinds, CLAIM).await?;
             if !claimed.is_empty() {
                 break claimed;
             }
         };
-        cases::complete(store, claimed).await?;
+        cases::complete(&*subject.store, claimed).await?;
         times.push(round.elapsed());
     }
     let per_round = f64::from(claims) / times.len().max(1) as f64;
-    Ok((cost(&times, meter), per_round))
+    Ok((cost(&times, meter, subject).await?, per_round))
 }
 
-fn cost(times: &[Duration], meter: Meter) -> Cost {
-    let cpu_us = meter.stop(times.len()).cpu_us().filter(|_| !times.is_empty());
-    Cost { median_us: median(times.iter().map(|t| t.as_secs_f64() * 1e6)), cpu_us }
+async fn cost(times: &[Duration], meter: Meter, subject: &Subject) -> Tried<Cost> {
+    let sample = meter.stop(subject.database.as_ref(), times.len()).await?;
+    let some = |us: Option<f64>| us.filter(|_| !times.is_empty());
+    Ok(Cost {
+        cpu_us: some(sample.cpu_us()),
+        server_cpu_us: some(sample.server_cpu_us()),
+        ..Cost::of_times(times)
+    })
+}
+
+impl Cost {
+    /// Of how long each call took, and nothing else.
+    pub fn of_times(times: &[Duration]) -> Self {
+        let us = || times.iter().map(|t| t.as_secs_f64() * 1e6);
+        let mean_us = (!times.is_empty()).then(|| us().sum::<f64>() / times.len() as f64);
+        Self { median_us: median(us()), mean_us, cpu_us: None, server_cpu_us: None }
+    }
 }
 
 /// A number with commas.
@@ -192,15 +220,16 @@ pub fn thousands(n: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
     use windlass_core::Status;
     use windlass_memory::MemoryStore;
     use windlass_store::Jobs;
 
     #[tokio::test]
     async fn every_level_is_filled_and_measured() {
-        let store = MemoryStore::new();
+        let store = Arc::new(MemoryStore::new());
         let sizes = Sizes { finished: 2_000, waiting: 1_000, rounds: 10 };
-        let costs = run(&store, &sizes, &|_| ()).await.unwrap();
+        let costs = run(&Subject::of(store.clone()), &sizes, &|_| ()).await.unwrap().levels;
         assert_eq!(costs.len(), 6);
         assert!(costs.iter().all(|c| c.calls.iter().all(|call| call.median_us.is_some())));
         let counts = store.counts(1_000_000, None).await.unwrap().statuses;

@@ -1,26 +1,27 @@
 //! The benchmark: how much the stores of Windlass do per second, beside what the machine allows.
 //!
-//! A case runs on a fresh store ([`cases`], [`growth`]); next to it, in the same run, stands what SQLite itself
-//! does ([`raw`]), because only a ratio means the same on every machine. Nothing here fails for being slow.
+//! A case runs on a fresh store ([`cases`], [`growth`], [`pinned`]); next to it, in the same run, stands what the
+//! database itself does ([`raw`]), because only a ratio means the same on every machine. Nothing here fails for being slow.
 
 mod args;
 mod cases;
 mod growth;
 mod measure;
+mod pinned;
+mod postgres;
 mod raw;
+mod subject;
 mod table;
 
 use args::{Args, Kind};
 use cases::Case;
+use postgres::Server;
 use raw::Limit;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use subject::Subject;
 use table::{Line, Report};
-use tempfile::TempDir;
-use tokio::runtime::Runtime;
-use windlass_memory::MemoryStore;
-use windlass_sqlite::SqliteStore;
-use windlass_store::Store;
+
+/// Rows of the limit that commits them one by one.
+const COMMITS: usize = 5_000;
 
 /// What can go wrong is shown to a person and ends the run.
 type Tried<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -48,16 +49,8 @@ fn main() -> std::process::ExitCode {
 
 fn bench(args: &Args) -> Tried<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let mut report = Report::default();
-    for kind in &args.stores {
-        for case in &args.cases {
-            run_case(args, &runtime, *kind, case, &mut report)?;
-        }
-        if args.growth {
-            let costs = run_growth(args, &runtime, *kind)?;
-            report.growth.push((*kind, costs));
-        }
-    }
+    let server = subject::server(args)?;
+    let report = runtime.block_on(measure_all(args, server.as_ref()))?;
     report.print();
     if let Some(file) = &args.json {
         let text = serde_json::to_string_pretty(&report.to_json(args))?;
@@ -66,63 +59,75 @@ fn bench(args: &Args) -> Tried<()> {
     Ok(())
 }
 
+async fn measure_all(args: &Args, server: Option<&Server>) -> Tried<Report> {
+    let mut report = Report::default();
+    for kind in args.stores.iter().copied() {
+        for case in &args.cases {
+            run_case(args, kind, server, case, &mut report).await?;
+        }
+        let say = |text: String| eprintln!("{} {text}", kind.name());
+        if args.growth {
+            let subject = Subject::open(kind, server).await?;
+            let growth = growth::run(&subject, &args.growth_sizes(kind), &say).await?;
+            subject.close().await?;
+            report.growth.push((kind, growth));
+        }
+        if args.pinned && kind == Kind::Postgres {
+            let subject = Subject::open(kind, server).await?;
+            let growth = pinned::run(&subject, args.pinned_jobs(), &say).await?;
+            subject.close().await?;
+            report.growth.push((kind, growth));
+        }
+    }
+    Ok(report)
+}
+
 /// Runs a case as often as asked, each time right after the raw limit it is compared with.
-fn run_case(args: &Args, runtime: &Runtime, kind: Kind, case: &Case, report: &mut Report) -> Tried<()> {
+async fn run_case(
+    args: &Args,
+    kind: Kind,
+    server: Option<&Server>,
+    case: &Case,
+    report: &mut Report,
+) -> Tried<()> {
     let count = (args.jobs / case.part).max(1);
     let mut line = Line::new(kind.name(), case.name);
     for repeat in 1..=args.repeat {
         eprintln!("{} {}: run {repeat} of {}", kind.name(), case.name, args.repeat);
-        let limit = case.limit.filter(|_| kind.has_raw_limit());
-        let limit = limit.map(|(limit, rows)| run_limit(limit, count, report).map(|raw| raw / rows));
-        let limit = limit.transpose()?;
-        let made = Made::open(runtime, kind)?;
-        let sample = runtime.block_on(case.run(&made.store, count))?;
-        line.ratios.extend(limit.map(|limit| sample.per_second() / limit));
+        let mut raw = None;
+        if let Some((limit, rows)) = case.limit {
+            raw = run_limit(limit, kind, server, count, report).await?.map(|raw| raw / rows);
+        }
+        let subject = Subject::open(kind, server).await?;
+        let mut sample = case.run(&subject, count).await?;
+        sample.dead_rows = subject.close().await?;
+        line.ratios.extend(raw.map(|raw| sample.per_second() / raw));
         line.samples.push(sample);
     }
     report.lines.push(line);
     Ok(())
 }
 
-/// Runs a raw limit on a file of its own and answers its rows per second.
-fn run_limit(limit: Limit, count: usize, report: &mut Report) -> Tried<f64> {
-    let folder = folder()?;
-    let sample = limit.run(folder.path(), count)?;
-    report.raw(limit).samples.push(sample);
-    Ok(sample.per_second())
-}
-
-fn run_growth(args: &Args, runtime: &Runtime, kind: Kind) -> Tried<Vec<growth::Costs>> {
-    let made = Made::open(runtime, kind)?;
-    let say = |text: String| eprintln!("{} {text}", kind.name());
-    runtime.block_on(growth::run(&*made.store, &args.growth_sizes(kind), &say))
-}
-
-/// A fresh store. Fields drop in order: the store lets go of its file before the folder goes.
-struct Made {
-    store: Arc<dyn Store>,
-    _folder: Option<TempDir>,
-}
-
-impl Made {
-    fn open(runtime: &Runtime, kind: Kind) -> Tried<Self> {
-        match kind {
-            Kind::Memory => Ok(Self { store: Arc::new(MemoryStore::new()), _folder: None }),
-            Kind::Sqlite => {
-                let folder = folder()?;
-                let store = runtime.block_on(SqliteStore::open(folder.path().join("windlass.db")))?;
-                Ok(Self { store: Arc::new(store), _folder: Some(folder) })
-            }
+/// Runs a raw limit in a database of its own and answers its rows per second; nothing where there is no database.
+async fn run_limit(
+    limit: Limit,
+    kind: Kind,
+    server: Option<&Server>,
+    count: usize,
+    report: &mut Report,
+) -> Tried<Option<f64>> {
+    // One by one takes long, and says as much of fewer.
+    let count = if limit == Limit::Commit { count.min(COMMITS) } else { count };
+    let sample = match (kind, server) {
+        (Kind::Sqlite, _) => raw::sqlite::run(limit, subject::folder()?.path(), count).await?,
+        (Kind::Postgres, Some(server)) => {
+            let database = server.database().await?;
+            let mut sample = raw::postgres::run(limit, &database, count).await?;
+            sample.dead_rows = Some(database.close().await?);
+            sample
         }
-    }
-}
-
-/// A folder that is removed after use: beside the program, that is on the disk with the build, since the
-/// system's own folder for such things is often in memory, where a commit costs nothing.
-fn folder() -> Tried<TempDir> {
-    let beside: Option<PathBuf> =
-        std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
-    let make = || tempfile::Builder::new();
-    let made = beside.and_then(|folder| make().prefix("bench-").tempdir_in(folder).ok());
-    Ok(made.map_or_else(|| make().prefix("windlass-bench-").tempdir(), Ok)?)
+        _ => return Ok(None),
+    };
+    report.raw(kind, limit).samples.push(sample);
+    Ok(Some(sample.per_second()))
 }

@@ -1,7 +1,7 @@
 //! What comes out: a table for people on standard output, JSON for programs.
 
 use crate::args::{Args, Kind};
-use crate::growth::{CALLS, Cost, Costs, thousands};
+use crate::growth::{Cost, Costs, Growth, thousands};
 use crate::measure::{Sample, median};
 use crate::raw::Limit;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 #[derive(Default)]
 pub struct Report {
     pub lines: Vec<Line>,
-    pub growth: Vec<(Kind, Vec<Costs>)>,
+    pub growth: Vec<(Kind, Growth)>,
     raw: Vec<Line>,
 }
 
@@ -32,21 +32,24 @@ impl Line {
         median(self.samples.iter().map(Sample::per_second))
     }
 
-    fn cpu_us(&self) -> Option<f64> {
-        median(self.samples.iter().filter_map(Sample::cpu_us))
+    fn of_samples(&self, number: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
+        median(self.samples.iter().filter_map(number))
     }
 
     fn ratio(&self) -> Option<f64> {
         median(self.ratios.iter().copied())
     }
 
-    fn cells(&self) -> [String; 6] {
+    fn cells(&self) -> [String; 9] {
         [
             self.store.to_owned(),
             self.case.to_owned(),
             thousands(self.samples.first().map_or(0, |s| s.count)),
             cell(self.per_second(), |n| thousands(n.round() as usize)),
-            cell(self.cpu_us(), |us| format!("{us:.1}")),
+            cell(self.of_samples(Sample::cpu_us), |us| format!("{us:.1}")),
+            cell(self.of_samples(Sample::server_cpu_us), |us| format!("{us:.1}")),
+            cell(self.of_samples(Sample::wal_bytes), |bytes| thousands(bytes.round() as usize)),
+            cell(self.of_samples(Sample::dead_rows), |rows| format!("{rows:.1}")),
             cell(self.ratio(), |ratio| format!("{ratio:.2}")),
         ]
     }
@@ -58,7 +61,10 @@ impl Line {
             "count": self.samples.first().map_or(0, |s| s.count),
             "per_second": self.per_second(),
             "per_second_of_runs": self.samples.iter().map(Sample::per_second).collect::<Vec<_>>(),
-            "cpu_us": self.cpu_us(),
+            "cpu_us": self.of_samples(Sample::cpu_us),
+            "server_cpu_us": self.of_samples(Sample::server_cpu_us),
+            "wal_bytes": self.of_samples(Sample::wal_bytes),
+            "dead_rows": self.of_samples(Sample::dead_rows),
             "ratio_to_raw": self.ratio(),
         })
     }
@@ -66,9 +72,10 @@ impl Line {
 
 impl Report {
     /// The line of a raw limit, shared by all cases that are compared with it.
-    pub fn raw(&mut self, limit: Limit) -> &mut Line {
-        let place = self.raw.iter().position(|line| line.case == limit.name()).unwrap_or_else(|| {
-            self.raw.push(Line::new("sqlite", limit.name()));
+    pub fn raw(&mut self, kind: Kind, limit: Limit) -> &mut Line {
+        let is = |line: &Line| line.store == kind.name() && line.case == limit.name();
+        let place = self.raw.iter().position(is).unwrap_or_else(|| {
+            self.raw.push(Line::new(kind.name(), limit.name()));
             self.raw.len() - 1
         });
         &mut self.raw[place]
@@ -77,53 +84,82 @@ impl Report {
     pub fn print(&self) {
         let lines: Vec<_> = self.raw.iter().chain(&self.lines).map(Line::cells).collect();
         if !lines.is_empty() {
-            let head = ["store", "case", "jobs", "jobs/s", "CPU µs/job", "of raw"];
+            let head = [
+                "store",
+                "case",
+                "jobs",
+                "jobs/s",
+                "CPU µs/job",
+                "server µs/job",
+                "WAL B/job",
+                "dead rows/job",
+                "of raw",
+            ];
             print_table(&head, 2, &lines);
         }
-        for (kind, costs) in &self.growth {
-            print_growth(kind.name(), "median µs per call", costs, |call| call.median_us);
-            print_growth(kind.name(), "CPU µs per call", costs, |call| call.cpu_us);
+        for (kind, growth) in &self.growth {
+            let print = |what, number: fn(&Cost) -> Option<f64>| print_growth(*kind, what, growth, number);
+            print("median µs per call", |call| call.median_us);
+            print("mean µs per call", |call| call.mean_us);
+            print("CPU µs per call", |call| call.cpu_us);
+            print("CPU µs per call of the database's server", |call| call.server_cpu_us);
         }
     }
 
     pub fn to_json(&self, args: &Args) -> Value {
-        let growth = |(kind, costs): &(Kind, Vec<Costs>)| {
+        let growth = |(kind, growth): &(Kind, Growth)| {
             let level = |at: &Costs| {
                 let mut level = json!({ "level": at.level, "claims_of_kind": at.claims_of_kind });
-                for (name, call) in CALLS.iter().zip(&at.calls) {
-                    level[*name] = json!({ "median_us": call.median_us, "cpu_us": call.cpu_us });
+                for (name, call) in growth.calls.iter().zip(&at.calls) {
+                    level[*name] = json!({
+                        "median_us": call.median_us,
+                        "mean_us": call.mean_us,
+                        "cpu_us": call.cpu_us,
+                        "server_cpu_us": call.server_cpu_us,
+                    });
                 }
                 level
             };
-            json!({ "store": kind.name(), "levels": costs.iter().map(level).collect::<Vec<_>>() })
+            let levels: Vec<Value> = growth.levels.iter().map(level).collect();
+            json!({ "store": kind.name(), "case": growth.case, "levels": levels })
         };
         json!({
             "jobs": args.jobs,
             "repeat": args.repeat,
             "quick": args.quick,
+            "full": args.full,
             "cases": self.raw.iter().chain(&self.lines).map(Line::to_json).collect::<Vec<_>>(),
             "growth": self.growth.iter().map(growth).collect::<Vec<_>>(),
         })
     }
 }
 
-/// One number of every call at every level, with its ratio to the first level.
-fn print_growth(store: &str, what: &str, costs: &[Costs], number: impl Fn(&Cost) -> Option<f64>) {
+/// One number of every call at every level, with its ratio to the first level; nothing where there is none.
+fn print_growth(kind: Kind, what: &str, growth: &Growth, number: impl Fn(&Cost) -> Option<f64>) {
+    let costs = &growth.levels;
+    if costs.iter().all(|at| at.calls.iter().all(|call| number(call).is_none())) {
+        return;
+    }
     let show = |at: &Costs, call: usize| {
-        let empty = costs.first().and_then(|empty| number(&empty.calls[call])).filter(|us| *us > 0.0);
-        match (number(&at.calls[call]), empty) {
-            (Some(us), Some(empty)) => format!("{us:.0} ×{:.2}", us / empty),
+        let first = costs.first().and_then(|first| number(&first.calls[call])).filter(|us| *us > 0.0);
+        match (number(&at.calls[call]), first) {
+            (Some(us), Some(first)) => format!("{us:.0} ×{:.2}", us / first),
             (us, _) => cell(us, |us| format!("{us:.0}")),
         }
     };
+    let of_kind = costs.iter().any(|at| at.claims_of_kind.is_some());
     let row = |at: &Costs| {
         let mut cells = vec![at.level.clone()];
-        cells.extend((0..CALLS.len()).map(|call| show(at, call)));
-        cells.push(format!("{:.1}", at.claims_of_kind));
+        cells.extend((0..growth.calls.len()).map(|call| show(at, call)));
+        cells.extend(of_kind.then(|| cell(at.claims_of_kind, |n| format!("{n:.1}"))));
         cells
     };
-    println!("\n{store}, {what}, and its ratio to the empty store");
-    let head: Vec<&str> = ["level"].into_iter().chain(CALLS).chain(["claims until found"]).collect();
+    println!("\n{}, {}: {what}, and its ratio to the first line", kind.name(), growth.case);
+    let head: Vec<&str> = ["level"]
+        .into_iter()
+        .chain(growth.calls.iter().copied())
+        .chain(of_kind.then_some("claims until found"))
+        .collect();
     print_table(&head, 1, &costs.iter().map(row).collect::<Vec<_>>());
 }
 

@@ -1,7 +1,7 @@
 -- What people call from SQL, in their own transaction: enqueue, cancel, signal, assert_lease, complete, and stable views.
 -- Re-created whenever this text changes. Errors have SQLSTATEs of their own, class WL.
 --   WL005 invalid value   WL006 no such job   WL007 the job has finished   WL008 not leased   WL009 lease expired
---   WL010 lease mismatch  WL011 event key used for something else
+--   WL010 lease mismatch  WL011 event key used for something else  WL012 the id is taken: job_exists
 
 -- A UUID of version 7, for servers before 18.
 CREATE OR REPLACE FUNCTION windlass.uuidv7() RETURNS uuid LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
@@ -23,6 +23,25 @@ LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
   IF value < low OR value > high THEN
     RAISE EXCEPTION '% is %: must be between % and %', field, value, low, high USING ERRCODE = 'WL005';
+  END IF;
+END $$;
+
+-- Refuses JSON nested deeper than the engine reads, without making jsonb of it, which refuses more than that. What is
+-- left of a text without its strings and values are brackets; taking out the innermost pairs lowers it by a level.
+CREATE OR REPLACE FUNCTION windlass.check_depth(field text, value json) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  brackets text := value::text;
+BEGIN
+  IF length(brackets) - length(translate(brackets, '[{', '')) <= 64 THEN
+    RETURN;
+  END IF;
+  brackets := regexp_replace(brackets, '"([^"\\]|\\.)*"', '', 'g');
+  brackets := translate(regexp_replace(brackets, '[^][{}]', '', 'g'), '{}', '[]');
+  FOR level IN 1..64 LOOP
+    brackets := replace(brackets, '[]', '');
+  END LOOP;
+  IF brackets <> '' THEN
+    RAISE EXCEPTION '% is nested too deep: must be at most 64 levels', field USING ERRCODE = 'WL005';
   END IF;
 END $$;
 
@@ -92,6 +111,7 @@ BEGIN
     windlass.check_within('grace', windlass.ms(grace), 0, 86400000),
     windlass.check_within('delay', windlass.ms(delay), 0, 315619200000),
     windlass.check_within('payload', length(bytes), 0, 1048576),
+    windlass.check_depth('payload', payload),
     windlass.check_within('metadata', octet_length(metadata::text), 0, 16384),
     windlass.check_within('agent_id', octet_length(agent_id), 1, 128),
     windlass.check_within('unique_ttl', windlass.ms(unique_ttl), 1, 315619200000);
@@ -163,19 +183,24 @@ BEGIN
     meta_version, created_at, updated_at)
   VALUES (job, queue, kind, priority, 'pending', due, 0, 0, max_retries, 0, 1, 0, 0, 0, 0, parent_id, 0, policy_text,
     windlass.ms(timeout), windlass.ms(lease), coalesce(windlass.ms(grace), 0), own_backoff::text,
-    CASE WHEN facts ? 'metadata' THEN 1 END, at, at);
+    CASE WHEN facts ? 'metadata' THEN 1 END, at, at)
+  ON CONFLICT ON CONSTRAINT jobs_pkey DO NOTHING;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'job_exists: there is a job %; leave id out, or use a new one', job USING ERRCODE = 'WL012';
+  END IF;
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail, is_json, payload, kind,
     agent_id, parent_id, tags)
   VALUES (job, 1, at, 'job_created', who, 0, 0, facts::text, is_json, bytes, kind, agent_id, parent_id, nullif(tags, '{}'));
-  PERFORM set_config('windlass.door', '', true);
   IF parent.id IS NOT NULL AND parent.status <> 'completed' THEN
     INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail)
     VALUES (parent.id, parent.version + 1, at, 'job_children_added', who, parent.attempt, parent.generation,
       json_build_object('children', ARRAY[job])::text);
     UPDATE windlass.jobs j SET version = j.version + 1, children = j.children + 1, updated_at = at WHERE j.id = parent.id;
   END IF;
+  PERFORM set_config('windlass.door', '', true);
   IF notify THEN
-    PERFORM pg_notify('windlass', queue);
+    -- The channel is named like the schema.
+    PERFORM pg_notify(current_schema(), queue);
   END IF;
   RETURN job;
 END $$;
@@ -213,12 +238,14 @@ DECLARE
 BEGIN
   PERFORM 1 FROM windlass.jobs p WHERE p.id = (SELECT parent_id FROM windlass.jobs j WHERE j.id = job) FOR UPDATE;
   row := windlass.assert_lease(job, token);
-  PERFORM windlass.check_within('result', octet_length(result::text), 0, 1048576);
+  PERFORM windlass.check_within('result', octet_length(result::text), 0, 1048576), windlass.check_depth('result', result);
   at := greatest(clock_timestamp(), row.updated_at);
   who := 'worker:' || row.worker_id;
+  PERFORM set_config('windlass.door', 'open', true);
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, lease, is_json, payload)
   VALUES (job, row.version + 1, at, 'job_completed', who, row.attempt, row.generation, row.lease_hash,
     CASE WHEN result IS NOT NULL THEN true END, convert_to(result::text, 'UTF8'));
+  PERFORM set_config('windlass.door', '', true);
   UPDATE windlass.jobs j SET status = 'completed', version = j.version + 1, progress = 100,
     result_version = CASE WHEN result IS NOT NULL THEN j.version + 1 END, error_version = NULL, error_code = NULL,
     due_at = NULL, deadline_at = NULL, worker_id = NULL, lease_hash = NULL, lease_expires_at = NULL, assignment = NULL,
@@ -253,10 +280,13 @@ BEGIN
     RETURN 'already';
   ELSIF row.finished_at IS NOT NULL THEN
     RAISE EXCEPTION 'the job has finished: it is %', row.status USING ERRCODE = 'WL007';
-  ELSIF held AND NOT force THEN
+  END IF;
+  PERFORM set_config('windlass.door', 'open', true);
+  IF held AND NOT force THEN
     INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail)
     VALUES (job, row.version + 1, at, 'job_cancel_requested', who, row.attempt, row.generation, json_build_object(
       'reason', reason, 'force_at', (extract(epoch FROM at + force_after) * 1000000)::bigint)::text);
+    PERFORM set_config('windlass.door', '', true);
     UPDATE windlass.jobs j SET version = j.version + 1, cancel_requested_at = at, updated_at = at,
       deadline_at = least(j.deadline_at, at + force_after) WHERE j.id = job;
     RETURN 'requested';
@@ -264,6 +294,7 @@ BEGIN
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail)
   VALUES (job, row.version + 1, at, 'job_cancelled', who, row.attempt, row.generation,
     json_build_object('reason', reason)::text);
+  PERFORM set_config('windlass.door', '', true);
   UPDATE windlass.jobs j SET status = 'cancelled', version = j.version + 1, due_at = NULL, deadline_at = NULL,
     worker_id = NULL, lease_hash = NULL, lease_expires_at = NULL, assignment = NULL, waiting_for = NULL, wait_name = NULL,
     finished_at = at, updated_at = at
@@ -283,6 +314,7 @@ DECLARE
   woke boolean;
 BEGIN
   PERFORM windlass.check_name('name', name), windlass.check_within('payload', octet_length(payload::text), 0, 65536),
+    windlass.check_depth('payload', payload),
     windlass.check_within('key', octet_length(key), 1, 512);
   IF key LIKE 'windlass:%' THEN
     RAISE EXCEPTION 'key is %: must not start with windlass:, which is the engine''s own', key USING ERRCODE = 'WL005';
@@ -304,10 +336,12 @@ BEGIN
   at := greatest(clock_timestamp(), row.updated_at);
   woke := row.status = 'waiting' AND row.waiting_for = 'signal' AND row.wait_name = name AND row.due_at IS NULL
     AND (row.deadline_at IS NULL OR row.deadline_at > at);
+  PERFORM set_config('windlass.door', 'open', true);
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, key, detail, is_json, payload)
   VALUES (job, row.version + 1, at, 'job_signalled', left('sql:' || session_user, 160), row.attempt, row.generation, key,
     json_build_object('name', name, 'woke', woke)::text, CASE WHEN payload IS NOT NULL THEN true END,
     convert_to(payload::text, 'UTF8'));
+  PERFORM set_config('windlass.door', '', true);
   UPDATE windlass.jobs j SET version = j.version + 1, updated_at = at, signals = j.signals + (NOT woke)::int,
     due_at = CASE WHEN woke THEN at ELSE j.due_at END, deadline_at = CASE WHEN woke THEN NULL ELSE j.deadline_at END,
     wake_version = CASE WHEN woke THEN j.version + 1 ELSE j.wake_version END

@@ -41,9 +41,11 @@ BEGIN
   at := greatest(at, p.updated_at);
   woke := p.children = 1 AND p.status = 'waiting' AND p.waiting_for = 'children' AND p.due_at IS NULL
     AND (p.deadline_at IS NULL OR p.deadline_at > at);
+  PERFORM set_config('windlass.door', 'open', true);
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail)
   VALUES (p.id, p.version + 1, at, 'job_child_finished', who, p.attempt, p.generation,
     json_build_object('child', job.id, 'status', job.status, 'woke', woke)::text);
+  PERFORM set_config('windlass.door', '', true);
   UPDATE windlass.jobs j SET version = j.version + 1, children = j.children - 1, updated_at = at,
     due_at = CASE WHEN woke THEN at ELSE j.due_at END, deadline_at = CASE WHEN woke THEN NULL ELSE j.deadline_at END,
     wake_version = CASE WHEN woke THEN j.version + 1 ELSE j.wake_version END
@@ -60,8 +62,15 @@ SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
 DECLARE
   now timestamptz := greatest(clock_timestamp(), OLD.updated_at);
   who text := left('sql:' || session_user, 160);
+  renewed windlass.jobs := OLD;
   changed text;
+  logged bigint;
 BEGIN
+  renewed.due_at := NEW.due_at;
+  renewed.lease_expires_at := NEW.lease_expires_at;
+  IF OLD.status = 'running' AND renewed IS NOT DISTINCT FROM NEW THEN
+    RETURN NEW;
+  END IF;
   SELECT n.key INTO changed FROM jsonb_each(to_jsonb(NEW)) n JOIN jsonb_each(to_jsonb(OLD)) o ON o.key = n.key
   WHERE n.value <> o.value AND n.key <> 'status' ORDER BY n.key LIMIT 1;
   IF changed IS NOT NULL THEN
@@ -81,46 +90,49 @@ BEGIN
     NEW.error_code := 'by_hand';
     NEW.error_version := NEW.version;
   END IF;
+  PERFORM set_config('windlass.door', 'open', true);
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail, is_json, payload)
   VALUES (OLD.id, NEW.version, now, 'job_' || NEW.status, who, OLD.attempt, OLD.generation,
     CASE NEW.status WHEN 'failed' THEN '{"code":"by_hand"}' ELSE '{"reason":"by hand"}' END,
     CASE NEW.status WHEN 'failed' THEN true END,
-    CASE NEW.status WHEN 'failed' THEN convert_to('{"code":"by_hand","message":"failed by hand"}', 'UTF8') END);
-  PERFORM set_config('windlass.by_hand', 'on', true);
+    CASE NEW.status WHEN 'failed' THEN convert_to('{"code":"by_hand","message":"failed by hand"}', 'UTF8') END)
+  RETURNING seq INTO logged;
+  PERFORM set_config('windlass.door', '', true);
+  -- The first of this statement; what follows is found in the log from there.
+  IF coalesce(current_setting('windlass.by_hand', true), '') = '' THEN
+    PERFORM set_config('windlass.by_hand', logged::text, true);
+  END IF;
   RETURN NEW;
 END $$;
 
 -- Once all rows of the statement are written: a hand may end parent and child with one.
 CREATE OR REPLACE FUNCTION windlass.ended_by_hand() RETURNS trigger LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+DECLARE
+  since bigint := current_setting('windlass.by_hand')::bigint;
+  who text := left('sql:' || session_user, 160);
+  job windlass.jobs;
 BEGIN
-  PERFORM set_config('windlass.by_hand', 'off', true);
-  PERFORM windlass.finished(NEW, NEW.finished_at, left('sql:' || session_user, 160));
+  PERFORM set_config('windlass.by_hand', '', true);
+  FOR job IN
+    SELECT j.* FROM windlass.job_events e JOIN windlass.jobs j ON j.id = e.job_id
+    WHERE e.tx = pg_current_xact_id() AND e.seq >= since AND e.actor = who
+      AND e.detail IN ('{"code":"by_hand"}', '{"reason":"by hand"}')
+    ORDER BY e.seq
+  LOOP
+    PERFORM windlass.finished(job, job.finished_at, who);
+  END LOOP;
   RETURN NULL;
 END $$;
 
--- Fires after jobs_transition, by its name, so an illegal transition is refused as such.
+-- Fires after jobs_transition, by its name, so an illegal transition is refused as such. The condition is read anew for
+-- every statement, so it is short: 40 compared columns cost each claim and settling 0.1 to 0.2 ms.
 DROP TRIGGER IF EXISTS jobs_zz_by_hand ON windlass.jobs;
 CREATE TRIGGER jobs_zz_by_hand BEFORE UPDATE ON windlass.jobs FOR EACH ROW
-WHEN (NEW.version <> OLD.version + 1 AND (OLD.status <> 'running' OR NEW.status <> 'running'
-  OR (OLD.id, OLD.queue, OLD.kind, OLD.priority, OLD.deadline_at, OLD.worker_id, OLD.lease_hash, OLD.epoch,
-    OLD.assignment, OLD.attempt, OLD.retries, OLD.max_retries, OLD.crashes, OLD.version, OLD.generation, OLD.progress,
-    OLD.stage, OLD.waiting_for, OLD.wait_name, OLD.wait_version, OLD.wake_version, OLD.signals, OLD.children, OLD.parent_id,
-    OLD.cancel_requested_at, OLD.steps_from, OLD.unique_policy, OLD.timeout_ms, OLD.lease_ms, OLD.grace_ms,
-    OLD.backoff, OLD.result_version, OLD.error_version, OLD.error_code, OLD.checkpoint_version, OLD.meta_version,
-    OLD.created_at, OLD.started_at, OLD.updated_at, OLD.finished_at)
-  IS DISTINCT FROM
-    (NEW.id, NEW.queue, NEW.kind, NEW.priority, NEW.deadline_at, NEW.worker_id, NEW.lease_hash, NEW.epoch,
-    NEW.assignment, NEW.attempt, NEW.retries, NEW.max_retries, NEW.crashes, NEW.version, NEW.generation, NEW.progress,
-    NEW.stage, NEW.waiting_for, NEW.wait_name, NEW.wait_version, NEW.wake_version, NEW.signals, NEW.children, NEW.parent_id,
-    NEW.cancel_requested_at, NEW.steps_from, NEW.unique_policy, NEW.timeout_ms, NEW.lease_ms, NEW.grace_ms,
-    NEW.backoff, NEW.result_version, NEW.error_version, NEW.error_code, NEW.checkpoint_version, NEW.meta_version,
-    NEW.created_at, NEW.started_at, NEW.updated_at, NEW.finished_at)))
-EXECUTE FUNCTION windlass.by_hand();
+WHEN (NEW.version <> OLD.version + 1) EXECUTE FUNCTION windlass.by_hand();
 DROP TRIGGER IF EXISTS jobs_ended_by_hand ON windlass.jobs;
-CREATE TRIGGER jobs_ended_by_hand AFTER UPDATE ON windlass.jobs FOR EACH ROW
-WHEN (OLD.finished_at IS NULL AND NEW.finished_at IS NOT NULL AND current_setting('windlass.by_hand', true) = 'on')
-EXECUTE FUNCTION windlass.ended_by_hand();
+CREATE TRIGGER jobs_ended_by_hand AFTER UPDATE ON windlass.jobs FOR EACH STATEMENT
+WHEN (current_setting('windlass.by_hand', true) <> '') EXECUTE FUNCTION windlass.ended_by_hand();
 
 -- History is append-only; only a purge removes it, with its job.
 CREATE OR REPLACE FUNCTION windlass.keep_history() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -145,14 +157,24 @@ DROP TRIGGER IF EXISTS jobs_not_emptied ON windlass.jobs;
 CREATE TRIGGER jobs_not_emptied BEFORE TRUNCATE ON windlass.jobs FOR EACH STATEMENT
 EXECUTE FUNCTION windlass.keep_history();
 
--- The doors for new rows are the engine's, whose connections say who they are.
+-- The doors for new rows are the engine's, whose connections say who they are, and the functions that people call.
+-- Asked once per statement, which costs nothing per row.
 CREATE OR REPLACE FUNCTION windlass.refuse_insert() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  RAISE EXCEPTION 'rows of % are not written by hand; enqueue with windlass.enqueue or the windlass command',
-    TG_TABLE_NAME USING ERRCODE = 'WL004';
+  IF TG_TABLE_NAME = 'jobs' THEN
+    RAISE EXCEPTION 'rows of jobs are not written by hand; enqueue with windlass.enqueue or the windlass command'
+      USING ERRCODE = 'WL004';
+  END IF;
+  RAISE EXCEPTION 'history is written by windlass, not by hand; use windlass.cancel, windlass.signal or the windlass command'
+    USING ERRCODE = 'WL004';
 END $$;
 DROP TRIGGER IF EXISTS jobs_enqueued ON windlass.jobs;
-CREATE TRIGGER jobs_enqueued BEFORE INSERT ON windlass.jobs FOR EACH ROW
+CREATE TRIGGER jobs_enqueued BEFORE INSERT ON windlass.jobs FOR EACH STATEMENT
+WHEN (current_setting('application_name') NOT LIKE 'windlass%'
+  AND current_setting('windlass.door', true) IS DISTINCT FROM 'open')
+EXECUTE FUNCTION windlass.refuse_insert();
+DROP TRIGGER IF EXISTS job_events_appended ON windlass.job_events;
+CREATE TRIGGER job_events_appended BEFORE INSERT ON windlass.job_events FOR EACH STATEMENT
 WHEN (current_setting('application_name') NOT LIKE 'windlass%'
   AND current_setting('windlass.door', true) IS DISTINCT FROM 'open')
 EXECUTE FUNCTION windlass.refuse_insert();

@@ -570,7 +570,10 @@ pub(crate) fn cancelled(job: &Job, actor: Actor, reason: Option<String>, now: Ti
 pub(crate) fn time_out(job: &Job, now: Timestamp) -> Move {
     let left = job.retries < job.max_retries;
     let due_at = left.then(|| now.plus_ms(backoff_ms(job)));
-    let message = format!("the attempt took longer than {} ms", job.timeout_ms.unwrap_or_default());
+    let message = match job.timeout_ms {
+        Some(ms) => format!("the attempt took longer than {ms} ms"),
+        None => "the attempt took longer than its worker allows".to_owned(),
+    };
     let what = What::JobTimedOut(event::TimedOut { due_at });
     Move::new(job, now, Actor::engine(), what).payload(Some(error_payload("timed_out", &message))).done()
 }

@@ -43,6 +43,23 @@ impl Timestamp {
     }
 }
 
+impl From<std::time::SystemTime> for Timestamp {
+    /// What the system's type says, to the microsecond; times that do not fit are the nearest that does.
+    fn from(time: std::time::SystemTime) -> Self {
+        let micros = |d: std::time::Duration| i64::try_from(d.as_micros()).unwrap_or(i64::MAX);
+        match time.duration_since(std::time::UNIX_EPOCH) {
+            Ok(after) => Self(micros(after)),
+            Err(before) => Self(-micros(before.duration())),
+        }
+    }
+}
+
+impl From<jiff::Timestamp> for Timestamp {
+    fn from(time: jiff::Timestamp) -> Self {
+        Self(time.as_microsecond())
+    }
+}
+
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match jiff::Timestamp::from_microsecond(self.0) {
@@ -62,6 +79,16 @@ mod tests {
         assert_eq!(t.to_string(), "2026-01-31T12:00:00.000001Z");
         assert!(Timestamp::parse("run_at", "yesterday").is_err());
         assert_eq!(Timestamp::from_micros(i64::MAX).plus_ms(i64::MAX).as_micros(), i64::MAX);
+    }
+
+    #[test]
+    fn other_types_of_time_mean_the_same_moment() {
+        let t = Timestamp::from_micros(1_500_000);
+        let system = std::time::UNIX_EPOCH + std::time::Duration::from_micros(1_500_000);
+        assert_eq!(Timestamp::from(system), t);
+        assert_eq!(Timestamp::from(jiff::Timestamp::from_microsecond(1_500_000).unwrap()), t);
+        let before = std::time::UNIX_EPOCH - std::time::Duration::from_secs(1);
+        assert_eq!(Timestamp::from(before).as_micros(), -1_000_000);
     }
 
     #[test]

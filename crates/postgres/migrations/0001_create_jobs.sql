@@ -55,6 +55,7 @@ CREATE TABLE windlass.jobs (
   started_at          timestamptz,
   updated_at          timestamptz NOT NULL,
   finished_at         timestamptz,
+  claim               bigint,     -- which claim handed it out: of the secret's hash, so that a repeat finds its own
   CONSTRAINT leased_exactly_while_running CHECK ((status = 'running') = (lease_hash IS NOT NULL)
     AND (lease_hash IS NULL) = (lease_expires_at IS NULL)),
   CONSTRAINT waits_for_something_exactly_while_waiting CHECK ((status = 'waiting') = (waiting_for IS NOT NULL)),
@@ -71,7 +72,8 @@ CREATE TABLE windlass.jobs (
 -- Who is next.
 CREATE INDEX jobs_due ON windlass.jobs (queue, priority DESC, due_at, id) WHERE due_at IS NOT NULL;
 CREATE INDEX jobs_deadline ON windlass.jobs (deadline_at, id) WHERE deadline_at IS NOT NULL;
-CREATE INDEX jobs_worker ON windlass.jobs (worker_id, id) WHERE worker_id IS NOT NULL;
+-- A worker's dead entries pile up here; the claim keeps its repeat from wading through them.
+CREATE INDEX jobs_worker ON windlass.jobs (worker_id, claim, id) WHERE worker_id IS NOT NULL;
 CREATE INDEX jobs_finished ON windlass.jobs (status, finished_at, id) WHERE finished_at IS NOT NULL;
 CREATE INDEX jobs_parked ON windlass.jobs (status, id) WHERE status IN ('waiting', 'assigned');
 

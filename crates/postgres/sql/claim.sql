@@ -1,34 +1,47 @@
 -- Hands out due jobs: one probe per queue and priority, each row locked or passed over, moved and logged at once.
 -- $1 queues  $2 max  $3 worker  $4 secret  $5 lease_ms  $6 now or null  $7 kinds, empty for all
--- $8 from due_at per probe, or empty  $9 what this call has taken already
--- A lease that is over is handed out again here and counted as a crash. A running row that must end instead
--- (cancel requested, timed out, too many crashes) is only named, in the last column, and is ended by itself.
--- If this very claim was made before, nothing is taken: what it holds is named in the very last column.
+-- $8 from due_at per probe, or empty  $9 from id per probe, or empty  $10 how many to look at for the kinds
+-- $11 the claim's number  $12 whether it may be a repeat
+-- What comes back is named row by row: taken; ending, a running row whose lease is over and that must end instead of
+-- being handed out again (cancel requested, timed out, too many crashes); held, what this very claim took before, and
+-- then nothing is taken; until, where a look for the kinds stopped. A lease that is over counts as a crash.
+-- The row itself does not travel: of a job that was only created and claimed it is the fold of those two events.
+-- A limit that the planner does not know keeps it from reading all that is due and sorting it, when that seems little.
 -- Differs: SQLite reads the rows and decides them one by one.
 WITH moment AS MATERIALIZED (
   SELECT coalesce($6::timestamptz, clock_timestamp()) AS now
-), again AS MATERIALIZED (
-  SELECT id FROM windlass.jobs WHERE worker_id = $3 AND status = 'running' AND due_at > (SELECT now FROM moment)
+), held AS MATERIALIZED (
+  SELECT id FROM windlass.jobs
+  WHERE $12::boolean AND worker_id = $3 AND claim = $11::bigint AND status = 'running'
+    AND due_at > (SELECT now FROM moment)
     AND lease_hash = substring(sha256(substring(sha256($4::bytea || uuid_send(id) || int4send(attempt)) FOR 16)) FOR 16)
-    AND id <> ALL ($9::uuid[])
 ), probe AS MATERIALIZED (
-  SELECT q.queue, p.priority, coalesce(($8::timestamptz[])[(q.n - 1) * 11 + 6 - p.priority], '-infinity') AS from_due
-  FROM unnest($1::text[]) WITH ORDINALITY q (queue, n) CROSS JOIN generate_series(5, -5, -1) p (priority)
+  SELECT q.queue, p.priority, p.place, p.from_due, p.from_id, until.due_at AS until_due, until.id AS until_id
+  FROM unnest($1::text[]) WITH ORDINALITY q (queue, n) CROSS JOIN LATERAL (
+    SELECT priority, place, coalesce(($8::timestamptz[])[place], '-infinity') AS from_due,
+      coalesce(($9::uuid[])[place], '00000000-0000-0000-0000-000000000000') AS from_id
+    FROM (SELECT priority, (q.n * 11 - 5 - priority)::int AS place FROM generate_series(5, -5, -1) priority) p
+  ) p LEFT JOIN LATERAL (
+    SELECT due_at, id FROM windlass.jobs
+    WHERE cardinality($7::text[]) > 0 AND queue = q.queue AND priority = p.priority
+      AND due_at <= (SELECT now FROM moment) AND (due_at, id) >= (p.from_due, p.from_id)
+    ORDER BY due_at, id OFFSET $10::bigint LIMIT 1
+  ) until ON true
   WHERE NOT EXISTS (SELECT 1 FROM windlass.queues paused WHERE paused.name = q.queue AND paused.paused_at IS NOT NULL)
-    AND NOT EXISTS (SELECT 1 FROM again)
-  ORDER BY q.n, p.priority DESC
+    AND NOT EXISTS (SELECT 1 FROM held)
+  ORDER BY place
 ), due AS MATERIALIZED (
-  SELECT j.tid, j.id, j.due_at, j.ends FROM probe CROSS JOIN LATERAL (
+  SELECT j.tid, j.id, j.due_at, j.ends, probe.place FROM probe CROSS JOIN LATERAL (
     SELECT ctid AS tid, id, due_at, status = 'running' AND (cancel_requested_at IS NOT NULL OR crashes >= 2
       OR coalesce(deadline_at <= (SELECT now FROM moment), false)) AS ends
     FROM windlass.jobs
-    WHERE queue = probe.queue AND priority = probe.priority
-      AND due_at <= (SELECT now FROM moment) AND due_at >= probe.from_due
+    WHERE queue = probe.queue AND priority = probe.priority AND due_at <= (SELECT now FROM moment)
+      AND (due_at, id) >= (probe.from_due, probe.from_id)
+      AND (due_at, id) < (coalesce(probe.until_due, 'infinity'),
+        coalesce(probe.until_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
       AND (cardinality($7::text[]) = 0 OR kind = ANY ($7))
-    ORDER BY due_at, id LIMIT $2 FOR UPDATE SKIP LOCKED
+    ORDER BY due_at, id LIMIT (SELECT $2::bigint) FOR UPDATE SKIP LOCKED
   ) j LIMIT $2
-), picked AS MATERIALIZED (
-  SELECT *, row_number() OVER () AS n FROM due
 ), moved AS (
   UPDATE windlass.jobs j SET
     status = 'running', attempt = attempt + 1, version = version + 1, crashes = crashes + (status = 'running')::int,
@@ -39,17 +52,17 @@ WITH moment AS MATERIALIZED (
       now + timeout_ms * interval '1 millisecond'),
     due_at = least(now + coalesce(lease_ms, $5) * interval '1 millisecond',
       now + timeout_ms * interval '1 millisecond') + grace_ms * interval '1 millisecond',
-    started_at = greatest(now, updated_at), updated_at = greatest(now, updated_at)
+    started_at = greatest(now, updated_at), updated_at = greatest(now, updated_at), claim = $11
   FROM moment
-  WHERE j.ctid = ANY (ARRAY(SELECT tid FROM picked WHERE NOT ends))
-  RETURNING j.*
+  WHERE j.ctid = ANY (ARRAY(SELECT tid FROM due WHERE NOT ends))
+  RETURNING j.id, j.version, j.attempt, j.generation, j.lease_hash, j.updated_at, now
 ), logged AS (
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, lease)
   SELECT id, version, updated_at, 'job_claimed', 'worker:' || $3, attempt, generation, lease_hash FROM moved
 )
-SELECT m.*, e.detail, e.is_json, e.payload, e.job_id IS NOT NULL, p.due_at, ending.ids,
-  (SELECT array_agg(id ORDER BY id) FROM again)
-FROM (SELECT array_agg(id) FILTER (WHERE ends) AS ids FROM picked) ending
-LEFT JOIN (moved m JOIN picked p ON p.id = m.id) ON true
-LEFT JOIN windlass.job_events e ON e.job_id = m.id AND e.version = 1
-ORDER BY p.n
+SELECT 'taken', d.id, d.place, d.due_at, m.version, m.now, e.at, e.detail, e.is_json, e.payload
+FROM moved m JOIN due d ON d.id = m.id LEFT JOIN windlass.job_events e ON e.job_id = m.id AND e.version = 1
+UNION ALL SELECT 'ending', id, place, due_at, NULL, NULL, NULL, NULL, NULL, NULL FROM due WHERE ends
+UNION ALL SELECT 'held', id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM held
+UNION ALL SELECT 'until', until_id, place, until_due, NULL, NULL, NULL, NULL, NULL, NULL FROM probe
+WHERE until_id IS NOT NULL

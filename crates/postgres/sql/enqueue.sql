@@ -1,16 +1,16 @@
 -- New jobs, each with its first event. A job whose id is taken is left out.
--- $1 now or null  $2 actor  $3 ids  $4 queues  $5 kinds  $6 priorities  $7 run_at  $8 delay_ms  $9 max_retries
+-- $1 now or null  $2 actors  $3 ids  $4 queues  $5 kinds  $6 priorities  $7 run_at  $8 delay_ms  $9 max_retries
 -- $10 parents  $11 unique policies  $12 timeout_ms  $13 lease_ms  $14 grace_ms  $15 backoffs  $16 whether metadata
 -- $17 details  $18 is_json  $19 payloads  $20 agents  $21 tags, joined by commas
 -- Differs: SQLite writes row by row.
 WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 ), asked AS MATERIALIZED (
-  SELECT * FROM unnest($3::uuid[], $4::text[], $5::text[], $6::smallint[], $7::timestamptz[], $8::bigint[], $9::int[],
-    $10::uuid[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::text[], $16::boolean[], $17::text[],
-    $18::boolean[], $19::bytea[], $20::text[], $21::text[])
-    a (id, queue, kind, priority, run_at, delay_ms, max_retries, parent_id, unique_policy, timeout_ms, lease_ms, grace_ms,
-      backoff, has_metadata, detail, is_json, payload, agent_id, tags)
+  SELECT * FROM unnest($2::text[], $3::uuid[], $4::text[], $5::text[], $6::smallint[], $7::timestamptz[], $8::bigint[],
+    $9::int[], $10::uuid[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::text[], $16::boolean[],
+    $17::text[], $18::boolean[], $19::bytea[], $20::text[], $21::text[])
+    a (actor, id, queue, kind, priority, run_at, delay_ms, max_retries, parent_id, unique_policy, timeout_ms, lease_ms,
+      grace_ms, backoff, has_metadata, detail, is_json, payload, agent_id, tags)
 ), inserted AS (
   INSERT INTO windlass.jobs (id, queue, kind, priority, status, due_at, attempt, retries, max_retries, crashes, version,
     generation, progress, signals, children, parent_id, steps_from, unique_policy, timeout_ms, lease_ms, grace_ms,
@@ -24,7 +24,7 @@ WITH moment AS MATERIALIZED (
 ), logged AS (
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail, is_json, payload, kind,
     agent_id, parent_id, tags)
-  SELECT a.id, 1, now, 'job_created', $2::text, 0, 0, a.detail, a.is_json, a.payload, a.kind, a.agent_id, a.parent_id,
+  SELECT a.id, 1, now, 'job_created', a.actor, 0, 0, a.detail, a.is_json, a.payload, a.kind, a.agent_id, a.parent_id,
     string_to_array(a.tags, ',')
   FROM asked a JOIN inserted i ON i.id = a.id CROSS JOIN moment
 )

@@ -6,5 +6,5 @@ SELECT j.* FROM generate_series($2::int, -5, -1) p (priority) CROSS JOIN LATERAL
   WHERE queue = $1 AND priority = p.priority AND due_at IS NOT NULL AND (due_at, id)
     > (CASE WHEN p.priority = $2 THEN $3 ELSE '-infinity' END,
        CASE WHEN p.priority = $2 THEN $4 ELSE '00000000-0000-0000-0000-000000000000' END)
-  ORDER BY due_at, id LIMIT $5
+  ORDER BY due_at, id LIMIT (SELECT $5::bigint)
 ) j ORDER BY j.priority DESC, j.due_at, j.id LIMIT $5

@@ -1,3 +1,6 @@
 -- Waiting or assigned jobs.
 -- $1 status  $2 after id  $3 limit
-SELECT * FROM windlass.jobs WHERE status = $1 AND status IN ('waiting', 'assigned') AND id > $2 ORDER BY id LIMIT $3
+-- Differs: the order names the index to read them through; no other has it.
+SELECT * FROM windlass.jobs
+WHERE (status, id) > ($1, $2) AND status <= $1 AND status IN ('waiting', 'assigned')
+ORDER BY status, id LIMIT (SELECT $3::bigint)

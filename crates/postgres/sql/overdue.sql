@@ -5,4 +5,4 @@
 SELECT id FROM windlass.jobs j
 WHERE deadline_at <= $1 AND (status <> 'assigned'
   OR NOT EXISTS (SELECT 1 FROM windlass.workers w WHERE w.id = j.worker_id AND w.expires_at > $1))
-ORDER BY deadline_at, id LIMIT $2
+ORDER BY deadline_at, id LIMIT (SELECT $2::bigint)

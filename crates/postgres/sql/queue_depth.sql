@@ -5,5 +5,5 @@ SELECT q.queue, sum(d.n)::bigint, min(d.since)
 FROM unnest($1::text[]) q (queue) CROSS JOIN generate_series(-5, 5) p (priority) CROSS JOIN LATERAL (
   SELECT count(*) AS n, min(due_at) AS since FROM (
     SELECT due_at FROM windlass.jobs WHERE queue = q.queue AND priority = p.priority AND due_at <= $2
-    ORDER BY due_at LIMIT $3) due
+    ORDER BY due_at LIMIT (SELECT $3::bigint)) due
 ) d GROUP BY q.queue

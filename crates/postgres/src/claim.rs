@@ -1,83 +1,41 @@
 //! How a job gets into a worker's hands.
 
-use crate::db::{Db, Tx, sql};
+mod positions;
+
+use crate::db::{Db, Tx, sql, uuid};
 use crate::error::{Failure, Tried};
 use crate::param::params;
 use crate::pool::Connections;
-use crate::row::{self, Columns, JOB_COLUMNS, Ts};
+use crate::row::{self, Columns, Ts};
+use positions::Place;
+use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::decide::{Claim, Command, decide};
-use windlass_core::limits::{CLAIM_MAX, PRIORITY_MAX};
+use windlass_core::limits::CLAIM_MAX;
 use windlass_core::step::{self, Progressed};
 use windlass_core::{
-    Facts, Job, JobId, Lease, Metadata, Name, Payload, Refusal, Status, Timestamp, Wake, What,
+    Actor, Event, Facts, Job, JobId, Lease, Metadata, Name, Payload, Refusal, Status, Timestamp, Version,
+    Wake, What,
 };
 use windlass_store::{ClaimMany, ClaimOne, Claimed, Now, StoreResult};
 
-/// Priorities there are.
-const PRIORITIES: usize = 11;
-/// How long a claim may begin where the last one ended before it looks at the whole line again.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
-
-/// Where the last claims of this process ended, per queue and priority. Rows that were moved leave dead entries at
-/// the head of the index for as long as some transaction is open; beginning behind them keeps a claim flat.
-#[derive(Debug, Default)]
-pub(crate) struct Positions(Mutex<HashMap<Look, Position>>);
-
-/// Queues and kinds.
-type Look = (Vec<Name>, Vec<Name>);
-
-#[derive(Debug, Clone)]
-struct Position {
-    swept_at: Instant,
-    from_due: Vec<Option<Ts>>,
-}
-
-impl Positions {
-    /// Where to begin; nowhere in particular when it is time to look at everything.
-    #[expect(clippy::disallowed_methods, reason = "measures how old a hint is, in this process only")]
-    fn begin(&self, request: &ClaimMany) -> Vec<Option<Ts>> {
-        let Ok(mut map) = self.0.lock() else { return Vec::new() };
-        if map.len() > 1_000 {
-            map.clear();
-        }
-        let none = vec![None; request.queues.len() * PRIORITIES];
-        let key = (request.queues.clone(), request.kinds.clone());
-        let fresh = Position { swept_at: Instant::now(), from_due: none };
-        let position = map.entry(key).or_insert_with(|| fresh.clone());
-        if position.swept_at.elapsed() >= SWEEP_EVERY {
-            *position = fresh;
-        }
-        position.from_due.clone()
-    }
-
-    fn advance(&self, request: &ClaimMany, claimed: &[(Claimed, Timestamp)]) {
-        let Ok(mut map) = self.0.lock() else { return };
-        let Some(position) = map.get_mut(&(request.queues.clone(), request.kinds.clone())) else { return };
-        for (held, due_at) in claimed {
-            let Some(queue) = request.queues.iter().position(|q| *q == held.job.queue) else { continue };
-            let place = queue * PRIORITIES
-                + usize::try_from(PRIORITY_MAX - i64::from(held.job.priority)).unwrap_or(0);
-            if let Some(from) = position.from_due.get_mut(place) {
-                *from = Some(Ts(from.map_or(*due_at, |f| f.0.max(*due_at))));
-            }
-        }
-    }
-}
+pub(crate) use positions::Positions;
 
 /// What one claim statement did.
+#[derive(Default)]
 struct Taken {
-    claimed: Vec<(Claimed, Timestamp)>,
+    claimed: Vec<(usize, Place, Claimed)>,
     /// Handed out, but their first event is gone.
     lost: Vec<JobId>,
     /// Running rows that must end instead of being handed out again.
     ending: Vec<JobId>,
     /// What this very claim holds already.
-    again: Vec<JobId>,
+    held: Vec<JobId>,
+    /// Where looks for kinds stopped.
+    stopped: Vec<(usize, Place)>,
 }
 
 pub(crate) async fn claim(
@@ -86,41 +44,51 @@ pub(crate) async fn claim(
     mut request: ClaimMany,
     now: Now,
 ) -> StoreResult<Vec<Claimed>> {
-    let max = request.max.min(CLAIM_MAX);
+    request.max = request.max.min(CLAIM_MAX);
     let mut seen = std::collections::HashSet::new();
     request.queues.retain(|q| seen.insert(q.clone()));
-    if max == 0 || request.queues.is_empty() {
+    if request.max == 0 || request.queues.is_empty() {
         return Ok(Vec::new());
     }
-    // A test's own clock is exact; hints are for the real one.
-    let from_due = if now.is_some() { Vec::new() } else { positions.begin(&request) };
+    let mut course = positions.begin(&request, now.is_some());
     let request = Arc::new(request);
-    let mut claimed = Vec::new();
+    let (mut claimed, mut first) = (Vec::new(), true);
     loop {
-        let want = (max - claimed.len()) as i64;
-        let (asked, from) = (Arc::clone(&request), from_due.clone());
-        let mine: Vec<Uuid> = claimed.iter().map(|held: &Claimed| *held.job.id.as_uuid()).collect();
+        let want = (request.max - claimed.len()) as i64;
+        let (asked, from, look) =
+            (Arc::clone(&request), Arc::new(course.from().collect::<Vec<_>>()), course.look);
         let taken = connections
             .single(move |db| {
-                let (asked, from, mine) = (Arc::clone(&asked), from.clone(), mine.clone());
-                Box::pin(async move { db.claim(&asked, want, from, mine, now).await })
+                let (asked, from) = (Arc::clone(&asked), Arc::clone(&from));
+                Box::pin(async move { db.claim(&asked, want, &from, look, first, now).await })
             })
             .await?;
-        if !taken.again.is_empty() && claimed.is_empty() {
-            return hold_again(connections, taken.again, request.claim.clone()).await;
+        if !taken.held.is_empty() {
+            return hold_again(connections, taken.held, request.claim.clone()).await;
         }
-        positions.advance(&request, &taken.claimed);
+        first = false;
+        if !taken.claimed.is_empty() {
+            connections.wakeups.hint(false);
+        }
         let ended = !taken.ending.is_empty() || !taken.lost.is_empty();
-        claimed.extend(taken.claimed.into_iter().map(|(held, _)| held));
+        for (probe, place, held) in taken.claimed {
+            course.pass(probe, place);
+            claimed.push(held);
+        }
         for id in taken.ending.into_iter().chain(taken.lost) {
-            let claim = request.claim.clone();
-            end(connections, id, claim, now).await?;
+            end(connections, id, request.claim.clone(), now).await?;
+        }
+        if claimed.len() >= request.max {
+            course.found();
+            break;
         }
         // Rows that ended took the place of others that may be due.
-        if !ended || claimed.len() >= max {
-            return Ok(claimed);
+        if !ended && !course.go_on(&taken.stopped) {
+            break;
         }
     }
+    positions.end(&request, course);
+    Ok(claimed)
 }
 
 /// Ends a job that cannot be handed out, by itself: its lease was lost and it was to be cancelled, is past its
@@ -206,16 +174,18 @@ impl Db<'_> {
         &self,
         request: &ClaimMany,
         want: i64,
-        from: Vec<Option<Ts>>,
-        mine: Vec<Uuid>,
+        from: &[Option<Place>],
+        look: i64,
+        first: bool,
         now: Now,
     ) -> Tried<Taken> {
         let queues: Vec<&str> = request.queues.iter().map(Name::as_str).collect();
         let kinds: Vec<&str> = request.kinds.iter().map(Name::as_str).collect();
         let claim = &request.claim;
         let rows = self
-            .rows(
+            .rows_of(
                 sql!("claim"),
+                usize::try_from(want).unwrap_or(usize::MAX),
                 params![
                     queues,
                     want,
@@ -224,34 +194,57 @@ impl Db<'_> {
                     claim.lease_ms.get(),
                     now.map(Ts),
                     kinds,
-                    from,
-                    mine,
+                    from.iter().map(|place| place.map(|(due, _)| Ts(due))).collect::<Vec<Option<Ts>>>(),
+                    from.iter().map(|place| place.map(|(_, id)| id)).collect::<Vec<Option<Uuid>>>(),
+                    look,
+                    number(claim),
+                    first,
                 ],
             )
             .await?;
-        let mut taken =
-            Taken { claimed: Vec::new(), lost: Vec::new(), ending: Vec::new(), again: Vec::new() };
-        let ids = |ids: Option<Vec<Uuid>>| {
-            ids.unwrap_or_default().into_iter().map(|u| JobId::from_bytes(u.into_bytes())).collect()
-        };
-        if let Some(first) = rows.first() {
-            taken.ending = ids(first.try_get(JOB_COLUMNS + 5)?);
-            taken.again = ids(first.try_get(JOB_COLUMNS + 6)?);
+        self.taken(&rows, claim).await
+    }
+
+    async fn taken(&self, rows: &[Row], claim: &Claim) -> Tried<Taken> {
+        let mut taken = Taken::default();
+        let mut moved = Vec::new();
+        for row in rows {
+            let mut c = Columns::new(row, 0);
+            let (what, id) = (c.get::<&str>()?, c.job_id()?);
+            match what {
+                "held" => taken.held.push(id),
+                "ending" => taken.ending.push(id),
+                "until" => taken.stopped.push(spot(&mut c, id)?),
+                _ => moved.push((spot(&mut c, id)?, id, Moved::read(c)?)),
+            }
         }
-        for row in &rows {
-            if row.try_get::<_, Option<Uuid>>(0)?.is_none() {
+        // As they stand in line; the statement answers in whatever order it moved them.
+        moved.sort_unstable_by_key(|(spot, ..)| *spot);
+        let worked_on = moved.iter().filter(|(_, _, m)| m.version > 2).map(|(_, id, _)| *id);
+        let mut rows = self.jobs_of(worked_on).await?;
+        for ((probe, place), id, moved) in moved {
+            let Some((at, facts, payload)) = moved.first_event else {
+                taken.lost.push(id);
                 continue;
-            }
-            let job = row::job(row)?;
-            if !row.try_get::<_, bool>(JOB_COLUMNS + 3)? {
-                taken.lost.push(job.id);
-                continue;
-            }
-            let due_at = row.try_get::<_, Ts>(JOB_COLUMNS + 4)?.0;
-            let (facts, payload) = first_event(row)?;
-            taken.claimed.push((self.claimed_with(job, claim, facts, payload).await?, due_at));
+            };
+            let job = match rows.remove(&id) {
+                Some(job) => job,
+                None => only_created(id, at, &facts, claim, moved.now)?,
+            };
+            let held = self.claimed_with(job, claim, facts, payload).await?;
+            taken.claimed.push((probe, place, held));
         }
         Ok(taken)
+    }
+
+    /// The rows of jobs.
+    async fn jobs_of(&self, ids: impl Iterator<Item = JobId>) -> Tried<HashMap<JobId, Job>> {
+        let ids: Vec<Uuid> = ids.map(uuid).collect();
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let jobs = self.all(sql!("jobs"), params![ids], row::job).await?;
+        Ok(jobs.into_iter().map(|job| (job.id, job)).collect())
     }
 
     /// A held job with everything its holder needs.
@@ -307,14 +300,58 @@ impl Db<'_> {
     }
 }
 
-/// Facts and payload, from the columns behind the row's own.
-fn first_event(row: &Row) -> Tried<(Facts, Option<Payload>)> {
-    let mut c = Columns::new(row, JOB_COLUMNS);
-    let what = What::read("job_created", c.get::<Option<&str>>()?)?;
-    let is_json: Option<bool> = c.get()?;
-    let payload: Option<Vec<u8>> = c.get()?;
-    let What::JobCreated(facts) = what else {
-        return Err(Failure::Unreadable("the first event is not job_created".into()));
+/// What a row of the claim tells of a job that was handed out.
+struct Moved {
+    version: Version,
+    now: Timestamp,
+    first_event: Option<(Timestamp, Facts, Option<Payload>)>,
+}
+
+impl Moved {
+    fn read(mut c: Columns<'_>) -> Tried<Self> {
+        let (version, now) = (c.get()?, c.time()?);
+        let Some(at) = c.opt_time()? else { return Ok(Self { version, now, first_event: None }) };
+        let What::JobCreated(facts) = What::read("job_created", c.get::<Option<&str>>()?)? else {
+            return Err(Failure::Unreadable("the first event is not job_created".into()));
+        };
+        let is_json: Option<bool> = c.get()?;
+        let payload = c.get::<Option<Vec<u8>>>()?;
+        let payload = payload.map(|bytes| Payload::stored(bytes, is_json.unwrap_or(false)));
+        Ok(Self { version, now, first_event: Some((at, *facts, payload)) })
+    }
+}
+
+/// Where a job stood in line: which line, and its place there.
+fn spot(c: &mut Columns<'_>, id: JobId) -> Tried<(usize, Place)> {
+    let probe = c.get::<i32>()? - 1;
+    let probe = usize::try_from(probe).map_err(|_| Failure::Unreadable(format!("probe {probe}")))?;
+    Ok((probe, (c.time()?, uuid(id))))
+}
+
+/// The row of a job that was created and claimed, and nothing else: it follows from those two events.
+fn only_created(id: JobId, at: Timestamp, facts: &Facts, claim: &Claim, now: Timestamp) -> Tried<Job> {
+    let event = Event {
+        job: id,
+        version: 1,
+        at,
+        actor: Actor::api(),
+        attempt: 0,
+        generation: 0,
+        lease: None,
+        key: None,
+        what: What::JobCreated(Box::new(facts.clone())),
+        payload: None,
     };
-    Ok((*facts, payload.map(|bytes| Payload::stored(bytes, is_json.unwrap_or(false)))))
+    let claimed = Job::created(&event).map(|job| decide(&job, Command::Claim(claim.clone()), now));
+    match claimed {
+        Some(Ok(step)) => Ok(step.job),
+        _ => Err(Failure::Unreadable(format!("job {id} was claimed, which its first event speaks against"))),
+    }
+}
+
+/// What a claim is known by in the rows it took: nobody can tell the secret from it.
+fn number(claim: &Claim) -> i64 {
+    let hash = Sha256::digest(claim.secret.0);
+    let (eight, _) = hash.split_at(8);
+    eight.iter().fold(0, |number: i64, byte| number << 8 | i64::from(*byte))
 }

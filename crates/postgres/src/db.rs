@@ -1,6 +1,7 @@
 //! What a connection can read, and what a transaction can write.
 
 use crate::error::{Failure, Tried};
+use crate::kept;
 use crate::param::{Params, params};
 use crate::row::{self, Ts};
 use crate::texts::Texts;
@@ -49,6 +50,17 @@ impl<'c> Db<'c> {
     /// All rows of a statement that limits itself, in one round trip and without anything prepared.
     pub(crate) async fn rows(&self, sql: &'static str, params: &Params<'_>) -> Tried<Vec<Row>> {
         let text = self.texts.of(sql);
+        Ok(self.client.query_typed(&text, params).await?)
+    }
+
+    /// The same for a statement that is asked about so many items: where they are few, by a plan that the server keeps.
+    pub(crate) async fn rows_of(
+        &self,
+        sql: &'static str,
+        items: usize,
+        params: &Params<'_>,
+    ) -> Tried<Vec<Row>> {
+        let text = if items <= kept::FEW { self.texts.for_few(sql) } else { self.texts.of(sql) };
         Ok(self.client.query_typed(&text, params).await?)
     }
 

@@ -4,29 +4,33 @@
 //! gets its own durable answer. A request with unique keys, parents or an idempotency key is planned first, on what
 //! is there, and written under the unique constraints: whoever loses a race there looks again.
 
-use crate::db::{Db, Tx, sql, uuid};
+use crate::batch::{self, Batcher};
+use crate::db::{Tx, sql, uuid};
 use crate::error::{Failure, Tried};
 use crate::param::params;
+use crate::plain::{first, is_plain};
 use crate::pool::Connections;
 use crate::row::{self, Ts};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use uuid::Uuid;
 use windlass_core::decide::{Command, check_lease, counts_children, decide};
 use windlass_core::limits::ENQUEUE_MAX;
-use windlass_core::unique::{Hold, Policy};
+use windlass_core::unique::Hold;
 use windlass_core::{
-    Actor, Facts, Invalid, Job, JobId, LeaseHash, LeaseMs, NewJob, Payload, Refusal, RunAt, Status,
-    Timestamp, What, Who,
+    Actor, Facts, Invalid, Job, JobId, LeaseHash, NewJob, Payload, Refusal, Status, Timestamp, What,
 };
 use windlass_store::fresh::wall_clock;
 use windlass_store::{BatchRefusal, Enqueue, Enqueued, Now, StoreResult};
 
 /// What a request is answered.
 pub(crate) type Answered = Result<Vec<Enqueued>, BatchRefusal>;
+/// Requests that can share a statement.
+pub(crate) type Calls = Batcher<Arc<Enqueue>, Answered>;
 
 pub(crate) async fn enqueue(
     connections: &Arc<Connections>,
+    calls: &Calls,
     request: Enqueue,
     now: Now,
 ) -> StoreResult<Answered> {
@@ -36,22 +40,24 @@ pub(crate) async fn enqueue(
         return Ok(Err(BatchRefusal { index: ENQUEUE_MAX, refusal }));
     }
     let request = Arc::new(request);
+    if let ([job], None) = (&*request.jobs, now)
+        && is_plain(&request)
+    {
+        // The horizon of a run time is ten years: any clock can tell.
+        if let Err(invalid) = job.check(wall_clock()) {
+            return Ok(Err(BatchRefusal { index: 0, refusal: invalid.into() }));
+        }
+        let weight = 1 + job.payload.as_ref().map_or(0, |p| p.as_bytes().len() / 1_024);
+        if batch::is_small(weight) {
+            return calls.call(request, weight).await;
+        }
+    }
     connections
         .transact(now, move |tx| {
             let request = Arc::clone(&request);
             Box::pin(async move { tx.enqueue(&request).await })
         })
         .await
-}
-
-/// Whether nothing but its own id can be in a job's way.
-pub(crate) fn is_plain(request: &Enqueue) -> bool {
-    let mut ids = HashSet::new();
-    request.idempotency.is_none()
-        && request
-            .jobs
-            .iter()
-            .all(|j| j.facts.unique.is_none() && j.facts.parent_id.is_none() && ids.insert(j.id))
 }
 
 /// What is known of a request before anything is written.
@@ -119,16 +125,15 @@ impl Tx<'_> {
                 return Ok(Some(Err(BatchRefusal { index, refusal: invalid.into() })));
             }
         }
-        let jobs: Vec<&NewJob> = request.jobs.iter().collect();
-        let insert = self.insert_jobs(&jobs, &request.actor, self.given());
+        let jobs: Vec<(&NewJob, &Actor)> = request.jobs.iter().map(|job| (job, &request.actor)).collect();
+        let insert = self.insert_jobs(&jobs, self.given());
         let ((), inserted) = tokio::try_join!(biased; self.savepoint(), insert)?;
         if inserted.len() < jobs.len() {
             self.back_to_savepoint().await?;
             return Ok(None);
         }
-        self.mark(jobs.iter().any(|j| j.facts.run_at.resolve(now) <= now));
-        let answer = |j: &&NewJob| Enqueued { id: j.id, existed: false, payload_differs: false };
-        Ok(Some(Ok(jobs.iter().map(answer).collect())))
+        self.mark(request.jobs.iter().any(|j| j.facts.run_at.resolve(now) <= now));
+        Ok(Some(Ok(request.jobs.iter().map(first).collect())))
     }
 
     async fn lock_parents(&self, request: &Enqueue) -> Tried<HashMap<JobId, Job>> {
@@ -170,7 +175,8 @@ impl Tx<'_> {
     }
 
     async fn carry_out(&self, plan: &Plan<'_>, there: There, actor: &Actor, now: Timestamp) -> Tried<()> {
-        let inserted = self.insert_jobs(&plan.fresh, actor, Some(now)).await?;
+        let fresh: Vec<(&NewJob, &Actor)> = plan.fresh.iter().map(|job| (*job, actor)).collect();
+        let inserted = self.insert_jobs(&fresh, Some(now)).await?;
         if inserted.len() < plan.fresh.len() {
             return Err(Failure::Raced);
         }
@@ -234,7 +240,7 @@ impl<'r> Plan<'r> {
             self.keys.insert(key, mine);
         }
         self.adopt(there, job, now)?;
-        self.answers.push(Enqueued { id: job.id, existed: false, payload_differs: false });
+        self.answers.push(first(job));
         self.by_id.insert(job.id, job);
         self.fresh.push(job);
         Ok(())
@@ -258,66 +264,5 @@ impl<'r> Plan<'r> {
             children.push(job.id);
         }
         Ok(())
-    }
-}
-
-impl Db<'_> {
-    /// Writes rows and first events; answers which ids were free.
-    pub(crate) async fn insert_jobs(
-        &self,
-        jobs: &[&NewJob],
-        actor: &Actor,
-        now: Now,
-    ) -> Tried<HashSet<JobId>> {
-        if jobs.is_empty() {
-            return Ok(HashSet::new());
-        }
-        let facts = || jobs.iter().map(|j| &j.facts);
-        let run_at: Vec<Option<Ts>> =
-            facts().map(|f| if let RunAt::At(t) = f.run_at { Some(Ts(t)) } else { None }).collect();
-        let delay: Vec<Option<i64>> =
-            facts().map(|f| if let RunAt::After(ms) = f.run_at { Some(ms) } else { None }).collect();
-        let detail = |j: &&NewJob| What::JobCreated(Box::new(j.facts.clone())).detail().unwrap_or_default();
-        let backoff = |f: &Facts| f.backoff.map(|b| serde_json::to_string(&b)).transpose();
-        let tags = |f: &Facts| {
-            let tags: Vec<&str> = f.tags.iter().map(|t| t.as_str()).collect();
-            (!tags.is_empty()).then(|| tags.join(","))
-        };
-        let inserted = self
-            .all(
-                sql!("enqueue"),
-                params![
-                    now.map(Ts),
-                    actor.as_str(),
-                    jobs.iter().map(|j| uuid(j.id)).collect::<Vec<Uuid>>(),
-                    facts().map(|f| f.queue.as_str()).collect::<Vec<&str>>(),
-                    facts().map(|f| f.kind.as_str()).collect::<Vec<&str>>(),
-                    facts().map(|f| f.priority as i16).collect::<Vec<i16>>(),
-                    run_at,
-                    delay,
-                    facts().map(|f| f.max_retries).collect::<Vec<i32>>(),
-                    facts().map(|f| f.parent_id.map(uuid)).collect::<Vec<Option<Uuid>>>(),
-                    facts()
-                        .map(|f| f.unique.as_ref().map(|u| Policy::to_text(u.policy)))
-                        .collect::<Vec<Option<String>>>(),
-                    facts().map(|f| f.timeout_ms).collect::<Vec<Option<i64>>>(),
-                    facts().map(|f| f.lease_ms.map(LeaseMs::get)).collect::<Vec<Option<i64>>>(),
-                    facts().map(|f| f.grace_ms).collect::<Vec<i64>>(),
-                    facts().map(backoff).collect::<Result<Vec<Option<String>>, _>>()?,
-                    facts().map(|f| !f.metadata.is_empty()).collect::<Vec<bool>>(),
-                    jobs.iter().map(detail).collect::<Vec<String>>(),
-                    jobs.iter()
-                        .map(|j| j.payload.as_ref().map(Payload::is_json))
-                        .collect::<Vec<Option<bool>>>(),
-                    jobs.iter()
-                        .map(|j| j.payload.as_ref().map(Payload::as_bytes))
-                        .collect::<Vec<Option<&[u8]>>>(),
-                    facts().map(|f| f.agent_id.as_ref().map(Who::as_str)).collect::<Vec<Option<&str>>>(),
-                    facts().map(tags).collect::<Vec<Option<String>>>(),
-                ],
-                |r| row::Columns::new(r, 0).job_id(),
-            )
-            .await?;
-        Ok(inserted.into_iter().collect())
     }
 }

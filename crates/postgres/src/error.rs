@@ -14,8 +14,11 @@ pub(crate) enum Failure {
     #[error("a stored value does not read back: {0}; run `windlass verify` on this store")]
     Unreadable(String),
     /// COMMIT was sent and its answer was lost.
-    #[error("the connection was lost after COMMIT was sent")]
-    Unknown,
+    #[error("what became of it is unknown, COMMIT was sent and then: {0}")]
+    Unknown(String),
+    /// Some items of a batch were carried out, then came this.
+    #[error("a part was done, then: {0}")]
+    Partly(Box<Failure>),
     /// Somebody else was faster in a way that a fresh look settles.
     #[error("the same rows were changed at the same time, again and again")]
     Raced,
@@ -72,20 +75,51 @@ impl Failure {
         }
     }
 
+    /// Whether it may be the fault of one item among many, so that the others should be tried without it: what
+    /// it holds (classes 22 and 23, 54, the guard's own `WL` and raised ones), or a lock or a time that ran out.
+    pub(crate) fn may_be_one_items(&self) -> bool {
+        let classes = ["22", "23", "54", "55", "57014", "P0", "WL"];
+        matches!(self, Self::Raced | Self::Unreadable(_))
+            || self.code().is_some_and(|c| classes.iter().any(|class| c.code().starts_with(class)))
+    }
+
     /// What callers are told.
     pub(crate) fn told(&self) -> StoreError {
         match self {
-            Self::Unknown => StoreError::Indeterminate(self.to_string()),
-            Self::Sql(e) => StoreError::Unavailable(advice(e)),
-            other => StoreError::Unavailable(other.to_string()),
+            Self::Unknown(_) | Self::Partly(_) => StoreError::Indeterminate(self.to_string()),
+            other => StoreError::Unavailable(other.reason()),
         }
+    }
+
+    /// What went wrong, with what to do about it.
+    pub(crate) fn reason(&self) -> String {
+        match self {
+            Self::Sql(e) => advice(e),
+            other => other.to_string(),
+        }
+    }
+
+    /// The same after COMMIT was sent: with the connection the answer is lost, and one that does not read came late.
+    pub(crate) fn after_commit(self) -> Self {
+        let unknown = self.is_lost() || matches!(self, Self::Unreadable(_));
+        if unknown { Self::Unknown(self.reason()) } else { self }
+    }
+
+    /// The same where BEGIN failed although the connection lives: whatever came behind it stood without a transaction.
+    pub(crate) fn without_begin(self) -> Self {
+        if self.is_lost() { self } else { Self::Unknown(self.reason()) }
     }
 }
 
 fn advice(error: &tokio_postgres::Error) -> String {
     let Some(db) = error.as_db_error() else {
         let source = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-        return format!("{error} {source}").trim().to_owned();
+        let advice = if source.contains("certificate") {
+            "; name the authority that signed it with sslrootcert=FILE in the URL, or use the host's name that it is for"
+        } else {
+            ""
+        };
+        return format!("{error}: {source}{advice}").trim_end_matches(": ").to_owned();
     };
     let advice = match *db.code() {
         SqlState::INSUFFICIENT_PRIVILEGE => "the role lacks a privilege; run the migrations as the owner",
@@ -135,6 +169,9 @@ pub enum OpenError {
     /// The name of the schema cannot be one.
     #[error("{0:?} cannot be a schema; use 1 to 63 of a-z 0-9 _, not starting with a digit or pg_")]
     Schema(String),
+    /// The certificates of `sslrootcert` cannot be read.
+    #[error("sslrootcert {0:?} cannot be used: {1}; name a file of PEM certificates")]
+    RootCertificate(String, String),
     /// Anything else.
     #[error("cannot open the store: {0}")]
     Failed(String),

@@ -1,23 +1,28 @@
 //! The PostgreSQL store: many machines share the work.
 //!
-//! Hot verbs (enqueue, claim, extend, complete) are one set-based statement per batch; the others lock the row, let
-//! [`windlass_core`] decide, and write row and event together. Nothing is prepared, as transaction-mode poolers ask.
+//! Hot verbs (enqueue, claim, extend, complete) are one set-based statement per batch, and small calls that come at once
+//! share it; the others lock the row, let [`windlass_core`] decide, and write row and event together. Nothing is
+//! prepared, as transaction-mode poolers ask. After a commit other processes are woken, outside of its transaction.
 //!
 //! What is never known here: workers, HTTP, schedules.
 
 mod append;
 mod approve;
 mod assign;
+mod batch;
 mod claim;
 mod db;
 mod enqueue;
 mod error;
 mod feed;
+mod kept;
 mod lease;
 mod list;
 mod migrate;
+mod notify;
 mod operate;
 mod param;
+mod plain;
 mod pool;
 mod registry;
 mod retention;
@@ -26,12 +31,17 @@ mod settle;
 mod sweep;
 mod term;
 mod texts;
+mod tls;
 mod verbs;
 mod wait;
 
+use batch::Batcher;
+use notify::Notifier;
 use pool::Connections;
 use std::sync::Arc;
 use std::time::Duration;
+use tls::Route;
+use tokio::task::JoinSet;
 
 pub use error::OpenError;
 pub use migrate::print as migrations_as_sql;
@@ -41,12 +51,18 @@ pub use migrate::print as migrations_as_sql;
 pub struct PostgresStore {
     connections: Arc<Connections>,
     positions: Arc<claim::Positions>,
+    enqueues: enqueue::Calls,
+    settles: settle::Calls,
+    extends: lease::Calls,
+    /// Tells and hears of other processes; ends with the store.
+    _notifier: JoinSet<()>,
 }
 
 /// How to open a store.
 #[derive(Clone)]
 pub struct Options {
     url: String,
+    notify_url: Option<String>,
     schema: String,
     migrate: bool,
     pool: usize,
@@ -55,14 +71,28 @@ pub struct Options {
 
 impl Options {
     /// The database at `url`, its schema `windlass` created and migrated when needed.
+    ///
+    /// Encryption is the URL's to say. `sslmode=require` (`verify-ca` and `verify-full` mean the same here): the server's
+    /// certificate must be for that host and signed by an authority of the system's, or by one in the PEM file
+    /// that `sslrootcert` names. `prefer`, the default: encrypted where the server can, whoever it is, unless `sslrootcert`
+    /// is given. `disable`: never.
     pub fn new(url: &str) -> Self {
         Self {
             url: url.to_owned(),
+            notify_url: None,
             schema: "windlass".into(),
             migrate: true,
             pool: 16,
             timeout: Duration::from_secs(30),
         }
+    }
+
+    /// Where notifications are sent and heard, by a direct connection: needed where `url` leads through a
+    /// transaction-mode pooler, which loses them. Without it the URL itself.
+    #[must_use]
+    pub fn notify_url(mut self, url: &str) -> Self {
+        self.notify_url = Some(url.to_owned());
+        self
     }
 
     /// Another schema than `windlass`.
@@ -96,24 +126,30 @@ impl Options {
     /// Opens the store.
     pub async fn open(self) -> Result<PostgresStore, OpenError> {
         check_schema(&self.schema)?;
-        let mut config: tokio_postgres::Config =
-            self.url.parse().map_err(|e: tokio_postgres::Error| OpenError::Url(e.to_string()))?;
-        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
-            return Err(OpenError::Url("it names no host".into()));
-        }
-        // The guard lets nobody else insert rows.
-        config.application_name("windlass");
+        // The guard lets nobody of another name insert rows.
+        let route = Route::to(&self.url, "windlass")?;
+        let notify_route = Route::to(self.notify_url.as_ref().unwrap_or(&self.url), "windlass notify")?;
         let texts = texts::Texts::new(&self.schema);
-        let connections = Arc::new(Connections::new(config, self.pool, texts, self.timeout)?);
+        let connections = Arc::new(Connections::new(route, self.pool, texts, self.timeout)?);
         migrate::run(&connections, self.migrate).await?;
-        Ok(PostgresStore { connections, positions: Arc::default() })
+        let mut notifier = JoinSet::new();
+        notifier.spawn(Notifier::new(Arc::clone(&connections), notify_route, &self.schema).run());
+        let [first, second, third] = [(); 3].map(|()| Arc::clone(&connections));
+        Ok(PostgresStore {
+            enqueues: Batcher::new(move |calls| Box::pin(plain::together(Arc::clone(&first), calls))),
+            settles: Batcher::new(move |calls| Box::pin(settle::together(Arc::clone(&second), calls))),
+            extends: Batcher::new(move |calls| Box::pin(lease::together(Arc::clone(&third), calls))),
+            connections,
+            positions: Arc::default(),
+            _notifier: notifier,
+        })
     }
 }
 
-// Without the URL, which may hold a password.
+// Without the URLs, which may hold a password.
 impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { schema, migrate, pool, timeout, url: _ } = self;
+        let Self { schema, migrate, pool, timeout, url: _, notify_url: _ } = self;
         f.debug_struct("Options")
             .field("schema", schema)
             .field("migrate", migrate)
@@ -127,6 +163,12 @@ impl PostgresStore {
     /// Opens the database at `url`, its schema created and migrated when needed.
     pub async fn open(url: &str) -> Result<Self, OpenError> {
         Options::new(url).open().await
+    }
+
+    /// Whether wake-ups of other processes arrive. It takes a moment after opening, and after the server restarted;
+    /// where it stays false, the store looks once a second instead.
+    pub fn listening(&self) -> bool {
+        self.connections.wakeups.listening()
     }
 }
 

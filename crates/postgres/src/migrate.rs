@@ -1,9 +1,10 @@
 //! Migrations: run at start, recorded with a checksum, safe with many processes at once, plain SQL by hand.
 
 use crate::error::{Failure, OpenError, Tried};
+use crate::kept;
 use crate::pool::Connections;
 use sha2::{Digest, Sha256};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use tokio_postgres::Client;
 use windlass_core::lease::hex;
 
@@ -17,8 +18,11 @@ struct Migration {
 const MIGRATIONS: &[Migration] =
     &[Migration { id: 1, name: "0001_create_jobs", sql: include_str!("../migrations/0001_create_jobs.sql") }];
 
-/// The law of the database itself and the functions people call, re-created when their text changes.
-const GUARD: &str = concat!(include_str!("../guard.sql"), include_str!("../api.sql"));
+/// The law of the database itself, the functions people call and those that keep plans, re-created when their text
+/// changes.
+static GUARD: LazyLock<String> = LazyLock::new(|| {
+    [include_str!("../guard.sql"), include_str!("../api.sql"), &kept::definitions()].concat()
+});
 const LEDGER: &str = include_str!("../sql/create_migrations.sql");
 
 fn checksum(text: &str) -> String {
@@ -38,7 +42,7 @@ fn record(m: &Migration) -> String {
 }
 
 fn record_guard() -> String {
-    include_str!("../sql/record_guard.sql").replace("$1", &format!("'{}'", checksum(GUARD)))
+    include_str!("../sql/record_guard.sql").replace("$1", &format!("'{}'", checksum(&GUARD)))
 }
 
 /// Everything as plain SQL, to be run by hand with `psql`, recorded like a run at start.
@@ -47,7 +51,7 @@ pub fn print() -> String {
     for m in MIGRATIONS {
         out += &format!("{}\n{};\n", m.sql, record(m));
     }
-    format!("{out}{GUARD}\n{};\nCOMMIT;\n", record_guard())
+    format!("{out}{}\n{};\nCOMMIT;\n", *GUARD, record_guard())
 }
 
 /// What the database has: its newest migration and the guard in force.
@@ -73,7 +77,7 @@ impl Found {
     }
 
     fn is_current(&self) -> bool {
-        self.newest() == known() && self.guard.as_deref() == Some(&*checksum(GUARD))
+        self.newest() == known() && self.guard.as_deref() == Some(&*checksum(&GUARD))
     }
 }
 
@@ -84,6 +88,7 @@ pub(crate) async fn run(connections: &Arc<Connections>, migrate: bool) -> Result
     let found = look(&client, connections).await.map_err(failed)?;
     found.check()?;
     if found.is_current() {
+        connections.texts.keep();
         return Ok(());
     }
     if !migrate {
@@ -94,7 +99,9 @@ pub(crate) async fn run(connections: &Arc<Connections>, migrate: bool) -> Result
     let applied = apply(&client, connections).await;
     let end = if matches!(applied, Ok(Ok(()))) { "COMMIT" } else { "ROLLBACK" };
     client.batch_execute(end).await.map_err(|e| failed(e.into()))?;
-    applied.map_err(failed)?
+    applied.map_err(failed)??;
+    connections.texts.keep();
+    Ok(())
 }
 
 async fn look(client: &Client, connections: &Connections) -> Tried<Found> {
@@ -130,7 +137,7 @@ async fn apply(client: &Client, connections: &Connections) -> Tried<Result<(), O
         client.batch_execute(&texts.rewrite(&record(m))).await?;
         tracing::info!(migration = m.name, "migrated");
     }
-    client.batch_execute(&texts.rewrite(GUARD)).await?;
+    client.batch_execute(&texts.rewrite(&GUARD)).await?;
     client.batch_execute(&texts.rewrite(&record_guard())).await?;
     Ok(Ok(()))
 }

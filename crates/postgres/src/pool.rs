@@ -3,17 +3,19 @@
 
 use crate::db::{Boxed, Db, Tx};
 use crate::error::{Failure, OpenError, Tried};
+use crate::notify::Wakeups;
 use crate::texts::Texts;
+use crate::tls::Route;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio_postgres::Config;
-use tokio_postgres_rustls::MakeRustlsConnect;
-use windlass_store::{Hinter, Now, StoreResult};
+use windlass_store::{Now, StoreResult};
 
 /// How often a deadlock or a race is tried again before the caller hears of it.
 const TRIES: usize = 20;
+/// How long a merged statement waits for a row that somebody else holds: its calls then go on without each other.
+const PATIENCE: Duration = Duration::from_millis(200);
 /// How long a caller waits for a connection.
 const WAIT: Duration = Duration::from_secs(10);
 
@@ -22,19 +24,15 @@ const WAIT: Duration = Duration::from_secs(10);
 pub(crate) struct Connections {
     pool: Pool,
     pub(crate) texts: Texts,
-    pub(crate) hinter: Hinter,
+    pub(crate) wakeups: Wakeups,
     begin: String,
+    begin_merged: String,
 }
 
 impl Connections {
-    pub(crate) fn new(
-        config: Config,
-        size: usize,
-        texts: Texts,
-        timeout: Duration,
-    ) -> Result<Self, OpenError> {
+    pub(crate) fn new(route: Route, size: usize, texts: Texts, timeout: Duration) -> Result<Self, OpenError> {
         let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = Manager::from_config(config, tls()?, manager);
+        let manager = Manager::from_config(route.config, route.tls, manager);
         let pool = Pool::builder(manager)
             .max_size(size)
             .wait_timeout(Some(WAIT))
@@ -42,9 +40,12 @@ impl Connections {
             .runtime(deadpool_postgres::Runtime::Tokio1)
             .build()
             .map_err(|e| OpenError::Failed(e.to_string()))?;
-        let ms = timeout.as_millis();
-        let begin = format!("BEGIN; SET LOCAL statement_timeout = {ms}; SET LOCAL lock_timeout = {}", ms / 3);
-        Ok(Self { pool, texts, hinter: Hinter::default(), begin })
+        let begin = |lock_timeout: Duration| {
+            let (ms, lock_ms) = (timeout.as_millis(), lock_timeout.as_millis());
+            format!("BEGIN; SET LOCAL statement_timeout = {ms}; SET LOCAL lock_timeout = {lock_ms}")
+        };
+        let (begin, begin_merged) = (begin(timeout / 3), begin(PATIENCE.min(timeout / 3)));
+        Ok(Self { pool, texts, wakeups: Wakeups::default(), begin, begin_merged })
     }
 
     pub(crate) async fn get(&self) -> Tried<Object> {
@@ -64,61 +65,73 @@ impl Connections {
         .await
     }
 
-    /// One statement in a transaction of its own, in one round trip: BEGIN, the statement and COMMIT go out
-    /// together. A statement that fails makes the COMMIT a rollback; a connection that breaks leaves it unknown.
+    /// [`Connections::try_single`] in a task of its own.
     pub(crate) async fn single<T: Send + 'static>(
         self: &Arc<Self>,
         statement: impl for<'c> Fn(&'c Db<'c>) -> Boxed<'c, Tried<T>> + Send + Sync + 'static,
     ) -> StoreResult<T> {
         let this = Arc::clone(self);
-        spawned(async move {
-            for _ in 1..TRIES {
-                let mut lent = Lent(Some(this.get().await?));
-                let client = lent.client()?;
-                let db = Db::new(client, &this.texts);
-                let (begun, done, ended) = tokio::join!(
-                    biased;
-                    client.batch_execute(&this.begin),
-                    statement(&db),
-                    client.batch_execute("COMMIT")
-                );
-                let end = begun.map_err(Failure::from).and(done).and_then(|t| Ok(ended.map(|()| t)?));
-                match end {
-                    Err(failure) if failure.is_lost() => return Err(Failure::Unknown),
-                    Err(failure) => {
-                        lent.give_back();
-                        if !failure.is_passing() {
-                            return Err(failure);
-                        }
-                    }
-                    Ok(answer) => {
-                        lent.give_back();
-                        return Ok(answer);
+        spawned(async move { this.try_single(false, statement).await }).await
+    }
+
+    /// Statements in a transaction of their own, in one round trip: BEGIN, whatever `statement` sends before it waits,
+    /// and COMMIT go out together. A statement that fails makes the COMMIT a rollback; a connection that breaks
+    /// leaves it unknown. A merged one waits for locks only briefly. Call it from a task that nobody drops.
+    pub(crate) async fn try_single<T: Send>(
+        &self,
+        merged: bool,
+        statement: impl for<'c> Fn(&'c Db<'c>) -> Boxed<'c, Tried<T>> + Send + Sync,
+    ) -> Tried<T> {
+        let begin = if merged { &self.begin_merged } else { &self.begin };
+        for _ in 1..TRIES {
+            let mut lent = Lent(Some(self.get().await?));
+            let client = lent.client()?;
+            let db = Db::new(client, &self.texts);
+            let (begun, done, ended) = tokio::join!(
+                biased;
+                client.batch_execute(begin),
+                statement(&db),
+                client.batch_execute("COMMIT")
+            );
+            let begun = begun.map_err(|e| Failure::from(e).without_begin());
+            let end = begun.and(done).and_then(|t| Ok(ended.map(|()| t)?));
+            match end.map_err(Failure::after_commit) {
+                Err(lost @ Failure::Unknown(_)) => return Err(lost),
+                end => {
+                    lent.give_back();
+                    match end {
+                        Err(failure) if failure.is_passing() => {}
+                        end => return end,
                     }
                 }
             }
-            Err(Failure::Raced)
-        })
-        .await
+        }
+        Err(Failure::Raced)
     }
 
-    /// Runs a verb in a transaction, again when it only lost a race.
+    /// [`Connections::try_transact`] in a task of its own.
     pub(crate) async fn transact<T: Send + 'static>(
         self: &Arc<Self>,
         now: Now,
         verb: impl for<'t> Fn(&'t Tx<'t>) -> Boxed<'t, Tried<T>> + Send + Sync + 'static,
     ) -> StoreResult<T> {
         let this = Arc::clone(self);
-        spawned(async move {
-            for _ in 1..TRIES {
-                match this.once(now, &verb).await {
-                    Err(failure) if failure.is_passing() => {}
-                    end => return end,
-                }
+        spawned(async move { this.try_transact(now, verb).await }).await
+    }
+
+    /// Runs a verb in a transaction, again when it only lost a race. Call it from a task that nobody drops.
+    pub(crate) async fn try_transact<T: Send>(
+        &self,
+        now: Now,
+        verb: impl for<'t> Fn(&'t Tx<'t>) -> Boxed<'t, Tried<T>> + Send + Sync,
+    ) -> Tried<T> {
+        for _ in 1..TRIES {
+            match self.once(now, &verb).await {
+                Err(failure) if failure.is_passing() => {}
+                end => return end,
             }
-            Err(Failure::Raced)
-        })
-        .await
+        }
+        Err(Failure::Raced)
     }
 
     async fn once<T>(
@@ -130,17 +143,19 @@ impl Connections {
         let client = lent.client()?;
         let tx = Tx::new(Db::new(client, &self.texts), now);
         // The verb's first statements follow BEGIN in the same round trip.
-        let (begun, end) = tokio::join!(biased; client.batch_execute(&self.begin), verb(&tx));
-        begun?;
+        let begin = async {
+            let begun = client.batch_execute(&self.begin).await;
+            begun.map_err(|e| Failure::from(e).without_begin())
+        };
+        // Without a transaction the verb gets no further than those.
+        let verb = async { Ok(verb(&tx).await) };
+        let ((), end) = tokio::try_join!(biased; begin, verb)?;
         match end {
             Ok(answer) => {
-                client.batch_execute("COMMIT").await.map_err(|e| {
-                    let failure = Failure::from(e);
-                    if failure.is_lost() { Failure::Unknown } else { failure }
-                })?;
+                client.batch_execute("COMMIT").await.map_err(|e| Failure::from(e).after_commit())?;
                 let (wrote, due) = tx.hints();
                 if wrote {
-                    self.hinter.hint(due);
+                    self.wakeups.hint(due);
                 }
                 lent.give_back();
                 Ok(answer)
@@ -181,25 +196,11 @@ impl Drop for Lent {
     clippy::disallowed_methods,
     reason = "the one place: awaited at once, panics are told as an unknown outcome"
 )]
-async fn spawned<T: Send + 'static>(work: impl Future<Output = Tried<T>> + Send + 'static) -> StoreResult<T> {
+pub(crate) async fn spawned<T: Send + 'static>(
+    work: impl Future<Output = Tried<T>> + Send + 'static,
+) -> StoreResult<T> {
     match tokio::spawn(work).await {
         Ok(end) => end.map_err(|failure| failure.told()),
-        Err(_) => Err(Failure::Unknown.told()),
+        Err(panicked) => Err(Failure::Unknown(panicked.to_string()).told()),
     }
-}
-
-/// TLS by the system's certificates; whether it is used, the URL's `sslmode` says.
-pub(crate) fn tls() -> Result<MakeRustlsConnect, OpenError> {
-    let mut roots = rustls::RootCertStore::empty();
-    for certificate in rustls_native_certs::load_native_certs().certs {
-        // A certificate that rustls cannot read cannot sign our server's either.
-        let _ = roots.add(certificate);
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|e| OpenError::Failed(e.to_string()))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(MakeRustlsConnect::new(config))
 }

@@ -100,9 +100,6 @@ pub(crate) fn who(text: &str) -> Option<Who> {
     Who::try_from(text).ok()
 }
 
-/// How many columns `jobs` has.
-pub(crate) const JOB_COLUMNS: usize = 43;
-
 /// A row of `jobs`, its columns in the order of the table from the first column on.
 pub(crate) fn job(row: &Row) -> Tried<Job> {
     let mut c = Columns::new(row, 0);

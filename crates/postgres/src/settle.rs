@@ -1,9 +1,10 @@
 //! How attempts end, each for itself.
 
+use crate::batch::{self, Batcher, Call};
 use crate::db::{Db, Tx, sql, uuid};
-use crate::error::Tried;
+use crate::error::{Failure, Tried};
 use crate::param::params;
-use crate::pool::Connections;
+use crate::pool::{Connections, spawned};
 use crate::row::{self, Ts};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,59 +20,172 @@ use windlass_core::{
 };
 use windlass_store::{Now, Settle, SettleItem, StoreResult};
 
-/// Completions that can be made in one statement are; everything else is settled one by one.
+/// Requests that can share a statement.
+pub(crate) type Calls = Batcher<Arc<Settle>, Vec<Answer>>;
+/// What of a request was completed by the set-based statement: the versions, by the item's place.
+type Completed = HashMap<usize, Version>;
+
+/// Completions that can be made in one statement are, together with those of other callers; everything else is
+/// settled one by one.
 pub(crate) async fn settle(
     connections: &Arc<Connections>,
+    calls: &Calls,
     request: Settle,
     now: Now,
 ) -> StoreResult<Vec<Answer>> {
+    let weight = |item: &SettleItem| 1 + result(item).map_or(0, |p| p.as_bytes().len() / 1_024);
+    let weight = request.items.iter().map(weight).sum();
     let request = Arc::new(request);
-    let mut completed = HashMap::new();
-    for with_result in [true, false] {
-        let items = completions(&request, with_result);
-        if items.is_empty() {
-            continue;
+    if now.is_none() && batch::is_small(weight) {
+        return calls.call(request, weight).await;
+    }
+    let connections = Arc::clone(connections);
+    spawned(async move { alone(&connections, &request, now).await }).await
+}
+
+/// Several requests: one statement for all of them, then each goes on by itself.
+pub(crate) async fn together(connections: Arc<Connections>, calls: Vec<Call<Arc<Settle>, Vec<Answer>>>) {
+    let asked: Vec<Arc<Settle>> = calls.iter().map(|c| Arc::clone(&c.asked)).collect();
+    match complete(&connections, asked, None).await {
+        Ok(completed) => {
+            for (call, completed) in calls.into_iter().zip(completed) {
+                if completed.len() == call.asked.items.len() {
+                    let places = 0..call.asked.items.len();
+                    let answers = places.map(|n| Ok(Done::Moved(completed[&n], Status::Completed)));
+                    let answers = answers.collect();
+                    call.answer(Ok(answers));
+                    continue;
+                }
+                let (connections, request) = (Arc::clone(&connections), Arc::clone(&call.asked));
+                call.answer_later(async move { rest(&connections, &request, completed, None).await });
+            }
         }
-        let (asked, items) = (Arc::clone(&request), Arc::new(items));
-        let done = connections
-            .single(move |db| {
-                let (asked, items) = (Arc::clone(&asked), Arc::clone(&items));
-                Box::pin(async move { db.complete(&asked, &items, with_result, now).await })
+        Err(failure) if failure.may_be_one_items() => {
+            for call in calls {
+                let (connections, request) = (Arc::clone(&connections), Arc::clone(&call.asked));
+                call.answer_later(async move { alone(&connections, &request, None).await });
+            }
+        }
+        Err(failure) => calls.into_iter().for_each(|call| call.answer(Err(failure.told()))),
+    }
+}
+
+/// One request by itself. An item that makes the statement fail does not fail the others: they go one by one.
+async fn alone(connections: &Arc<Connections>, request: &Arc<Settle>, now: Now) -> Tried<Vec<Answer>> {
+    let completed = match complete(connections, vec![Arc::clone(request)], now).await {
+        Ok(mut completed) => completed.pop().unwrap_or_default(),
+        Err(failure) if failure.may_be_one_items() => Completed::new(),
+        Err(failure) => return Err(failure),
+    };
+    rest(connections, request, completed, now).await
+}
+
+/// Completes what is held and simple, in one round trip.
+async fn complete(
+    connections: &Arc<Connections>,
+    requests: Vec<Arc<Settle>>,
+    now: Now,
+) -> Tried<Vec<Completed>> {
+    let mut completed = vec![Completed::new(); requests.len()];
+    let merged = requests.len() > 1;
+    let (with, without) = (completions(&requests, true), completions(&requests, false));
+    if with.is_empty() && without.is_empty() {
+        return Ok(completed);
+    }
+    let asked = Arc::new((requests, with, without));
+    let (with, without) = connections
+        .try_single(merged, move |db| {
+            let asked = Arc::clone(&asked);
+            Box::pin(async move {
+                let (requests, with, without) = &*asked;
+                // Both are on their way before the first is answered.
+                tokio::try_join!(
+                    biased;
+                    db.complete(requests, with, true, now),
+                    db.complete(requests, without, false, now)
+                )
             })
-            .await?;
-        completed.extend(done);
+        })
+        .await?;
+    if !with.is_empty() || !without.is_empty() {
+        connections.wakeups.hint(false);
     }
-    if !completed.is_empty() {
-        connections.hinter.hint(false);
+    for (place, version) in with.into_iter().chain(without) {
+        completed[place.request].insert(place.item, version);
     }
-    let mut answers = Vec::with_capacity(request.items.len());
-    for (n, item) in request.items.iter().enumerate() {
-        let answer = match (limits::count("items", n + 1, BATCH_MAX), completed.get(&n)) {
-            (Err(invalid), _) => Err(invalid.into()),
-            (Ok(()), Some(version)) => Ok(Done::Moved(*version, Status::Completed)),
-            (Ok(()), None) => settle_one(connections, item.clone(), now).await?,
-        };
-        answers.push(answer);
-    }
-    Ok(answers)
+    Ok(completed)
+}
+
+/// Where an item stands among several requests.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    request: usize,
+    item: usize,
 }
 
 /// The first completion of each job, by whether it has a result.
-fn completions(request: &Settle, with_result: bool) -> Vec<usize> {
+fn completions(requests: &[Arc<Settle>], with_result: bool) -> Vec<Place> {
     let mut seen = HashSet::new();
-    let plain = |(_, item): &(usize, &SettleItem)| {
-        let first = seen.insert(item.job);
-        let small = |p: &Payload| fits("result", Some(p), PAYLOAD_MAX_BYTES).is_ok();
-        first
-            && matches!(&item.outcome, Outcome::Complete(r) if r.is_some() == with_result && r.as_ref().is_none_or(small))
-    };
-    request.items.iter().take(BATCH_MAX).enumerate().filter(plain).map(|(n, _)| n).collect()
+    let mut found = Vec::new();
+    for (request, asked) in requests.iter().enumerate() {
+        for (item, settled) in asked.items.iter().take(BATCH_MAX).enumerate() {
+            let first = seen.insert(settled.job);
+            let small = |p: &Payload| fits("result", Some(p), PAYLOAD_MAX_BYTES).is_ok();
+            let plain = matches!(&settled.outcome, Outcome::Complete(r)
+                if r.is_some() == with_result && r.as_ref().is_none_or(small));
+            if first && plain {
+                found.push(Place { request, item });
+            }
+        }
+    }
+    found
 }
 
-async fn settle_one(connections: &Arc<Connections>, item: SettleItem, now: Now) -> StoreResult<Answer> {
+fn result(item: &SettleItem) -> Option<&Payload> {
+    match &item.outcome {
+        Outcome::Complete(result) => result.as_ref(),
+        _ => None,
+    }
+}
+
+/// Settles what is left of a request, one by one. One item's trouble does not stop the others.
+async fn rest(
+    connections: &Arc<Connections>,
+    request: &Settle,
+    completed: Completed,
+    now: Now,
+) -> Tried<Vec<Answer>> {
+    let mut answers = Vec::with_capacity(request.items.len());
+    let mut trouble = None;
+    for (n, item) in request.items.iter().enumerate() {
+        let answer = match (limits::count("items", n + 1, BATCH_MAX), completed.get(&n)) {
+            (Err(invalid), _) => Ok(Err(invalid.into())),
+            (Ok(()), Some(version)) => Ok(Ok(Done::Moved(*version, Status::Completed))),
+            (Ok(()), None) => settle_one(connections, item.clone(), now).await,
+        };
+        match answer {
+            Ok(answer) => answers.push(answer),
+            Err(failure) => {
+                let over = !failure.may_be_one_items();
+                trouble = trouble.or(Some(failure));
+                if over {
+                    break;
+                }
+            }
+        }
+    }
+    let changed = answers.iter().any(Result::is_ok);
+    match trouble {
+        None => Ok(answers),
+        Some(failure) if changed => Err(Failure::Partly(Box::new(failure))),
+        Some(failure) => Err(failure),
+    }
+}
+
+async fn settle_one(connections: &Arc<Connections>, item: SettleItem, now: Now) -> Tried<Answer> {
     let item = Arc::new(item);
     connections
-        .transact(now, move |tx| {
+        .try_transact(now, move |tx| {
             let item = Arc::clone(&item);
             Box::pin(async move { tx.settle_one(&item).await })
         })
@@ -82,26 +196,24 @@ impl Db<'_> {
     /// Completes what is held and simple; answers the versions by the item's place.
     async fn complete(
         &self,
-        request: &Settle,
-        places: &[usize],
+        requests: &[Arc<Settle>],
+        places: &[Place],
         with_result: bool,
         now: Now,
-    ) -> Tried<HashMap<usize, Version>> {
-        let items: Vec<&SettleItem> = places.iter().map(|n| &request.items[*n]).collect();
-        let result = |item: &SettleItem| match &item.outcome {
-            Outcome::Complete(result) => result.clone(),
-            _ => None,
-        };
-        let results: Vec<Option<Payload>> = items.iter().map(|i| result(i)).collect();
+    ) -> Tried<Vec<(Place, Version)>> {
+        if places.is_empty() {
+            return Ok(Vec::new());
+        }
+        let items: Vec<&SettleItem> = places.iter().map(|p| &requests[p.request].items[p.item]).collect();
         let ids: Vec<Uuid> = items.iter().map(|i| uuid(i.job)).collect();
         let hashes: Vec<[u8; 16]> = items.iter().map(|i| i.token.hash().0).collect();
         let hashes: Vec<&[u8]> = hashes.iter().map(<[u8; 16]>::as_slice).collect();
-        let bytes: Vec<Option<&[u8]>> = results.iter().map(|r| r.as_ref().map(Payload::as_bytes)).collect();
-        let json: Vec<Option<bool>> = results.iter().map(|r| r.as_ref().map(Payload::is_json)).collect();
-        let moved = self
-            .rows(sql!("settle_complete"), params![ids, hashes, bytes, json, now.map(Ts), with_result])
-            .await?;
-        let by_id: HashMap<Uuid, usize> = ids.iter().copied().zip(places.iter().copied()).collect();
+        let bytes: Vec<Option<&[u8]>> = items.iter().map(|i| result(i).map(Payload::as_bytes)).collect();
+        let json: Vec<Option<bool>> = items.iter().map(|i| result(i).map(Payload::is_json)).collect();
+        let now = now.map(Ts);
+        let params = params![ids, hashes, bytes, json, now, with_result];
+        let moved = self.rows_of(sql!("settle_complete"), items.len(), params).await?;
+        let by_id: HashMap<Uuid, Place> = ids.iter().copied().zip(places.iter().copied()).collect();
         let place = |r: &tokio_postgres::Row| Ok((by_id[&r.try_get::<_, Uuid>(0)?], r.try_get(1)?));
         moved.iter().map(place).collect()
     }

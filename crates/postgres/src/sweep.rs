@@ -1,7 +1,8 @@
 //! Everything past its deadline. Any process may sweep, any time: a late sweep costs only latency.
 //!
-//! Each job in a transaction of its own: its parent comes first in the order of locks, and its trouble is nobody
-//! else's. What somebody else holds is passed over; whoever holds it sees the deadline too.
+//! Many jobs in one transaction, and each in one of its own where that fails: one job's trouble is nobody else's. What
+//! somebody else holds is passed over, so nobody is waited for while rows are held; whoever holds it sees the deadline
+//! too.
 
 use crate::db::{Db, Tx, sql};
 use crate::error::Tried;
@@ -15,6 +16,9 @@ use windlass_core::wait::ApprovalStatus;
 use windlass_core::{Done, Job, JobId, Status, Timestamp, WaitFor};
 use windlass_store::{Now, StoreResult, Sweep, Swept};
 
+/// Jobs per transaction: long enough to share a commit, short enough to let others at their rows.
+const TOGETHER: usize = 100;
+
 pub(crate) async fn sweep(
     connections: &Arc<Connections>,
     request: Sweep,
@@ -24,7 +28,25 @@ pub(crate) async fn sweep(
     connections.transact(now, move |tx| Box::pin(tx.forget_answers(limit))).await?;
     let overdue = connections.read(move |db| Box::pin(db.overdue(limit, now))).await?;
     let mut swept = Vec::new();
-    for id in overdue {
+    for ids in overdue.chunks(TOGETHER) {
+        let ids: Arc<[JobId]> = ids.into();
+        let together = Arc::clone(&ids);
+        let sweep = connections.transact(now, move |tx| {
+            let ids = Arc::clone(&together);
+            Box::pin(async move { tx.sweep_many(&ids).await })
+        });
+        match sweep.await {
+            Ok(done) => swept.extend(done),
+            Err(_) => swept.extend(one_by_one(connections, &ids, now).await?),
+        }
+    }
+    Ok(swept)
+}
+
+/// Each job in a transaction of its own.
+async fn one_by_one(connections: &Arc<Connections>, ids: &[JobId], now: Now) -> StoreResult<Vec<Swept>> {
+    let mut swept = Vec::new();
+    for id in ids.iter().copied() {
         match connections.transact(now, move |tx| Box::pin(tx.sweep_one(id))).await {
             Ok(done) => swept.extend(done),
             Err(error) => {
@@ -48,6 +70,14 @@ impl Tx<'_> {
     async fn forget_answers(&self, limit: i64) -> Tried<()> {
         let now = self.now().await?;
         self.execute(sql!("forget_answers"), params![Ts(now), limit]).await
+    }
+
+    async fn sweep_many(&self, ids: &[JobId]) -> Tried<Vec<Swept>> {
+        let mut swept = Vec::new();
+        for id in ids {
+            swept.extend(self.sweep_one(*id).await?);
+        }
+        Ok(swept)
     }
 
     /// Acts on one job, if its deadline still asks for it.

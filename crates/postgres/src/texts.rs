@@ -1,19 +1,22 @@
 //! The texts of statements for the schema in use. They are written for the schema `windlass`.
 
+use crate::kept;
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, OnceLock, RwLock};
 
 /// Statement texts, rewritten once per schema.
 #[derive(Debug)]
 pub(crate) struct Texts {
     schema: String,
     rewritten: RwLock<HashMap<&'static str, Arc<str>>>,
+    /// The calls of statements whose plans the server keeps, once it is known that their functions are there.
+    kept: OnceLock<Vec<(&'static str, Arc<str>)>>,
 }
 
 impl Texts {
     pub(crate) fn new(schema: &str) -> Self {
-        Self { schema: schema.to_owned(), rewritten: RwLock::default() }
+        Self { schema: schema.to_owned(), rewritten: RwLock::default(), kept: OnceLock::new() }
     }
 
     /// The text for the schema in use.
@@ -29,6 +32,18 @@ impl Texts {
             map.insert(sql, Arc::clone(&text));
         }
         Text::Other(text)
+    }
+
+    /// Says that the functions of [`kept`] are there.
+    pub(crate) fn keep(&self) {
+        let call = |(sql, call): (&'static str, String)| (sql, Arc::from(&*self.rewrite(&call)));
+        let _again = self.kept.set(kept::calls().map(call).collect());
+    }
+
+    /// The text for few items: a kept plan, where there is one.
+    pub(crate) fn for_few(&self, sql: &'static str) -> Text {
+        let kept = self.kept.get().and_then(|all| all.iter().find(|(of, _)| *of == sql));
+        kept.map_or_else(|| self.of(sql), |(_, call)| Text::Other(Arc::clone(call)))
     }
 
     /// A text that is used once.

@@ -68,7 +68,7 @@ verbs! {
                 request: Enqueue,
                 now: Now,
             ) -> StoreResult<Result<Vec<Enqueued>, BatchRefusal>> {
-                enqueue::enqueue(&self.connections, request, now).await
+                enqueue::enqueue(&self.connections, &self.enqueues, request, now).await
             }
         }
     }
@@ -81,10 +81,10 @@ verbs! {
                 claim::claim(&self.connections, &self.positions, request, now).await
             }
             async fn extend(&self, request: Extend, now: Now) -> StoreResult<Vec<Result<Extended, Refusal>>> {
-                lease::extend(&self.connections, request, now).await
+                lease::extend(&self.connections, &self.extends, request, now).await
             }
             async fn settle(&self, request: Settle, now: Now) -> StoreResult<Vec<Answer>> {
-                settle::settle(&self.connections, request, now).await
+                settle::settle(&self.connections, &self.settles, request, now).await
             }
             async fn sweep(&self, request: Sweep, now: Now) -> StoreResult<Vec<Swept>> {
                 sweep::sweep(&self.connections, request, now).await
@@ -130,7 +130,7 @@ verbs! {
         read feed(ReadFeed) -> Result<FeedPage, Refusal> = feed;
         also {
             fn hints(&self) -> Hints {
-                self.connections.hinter.hints()
+                self.connections.wakeups.hints()
             }
         }
     }

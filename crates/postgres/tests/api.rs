@@ -59,6 +59,70 @@ fn call(function: &str, held: &Claimed, rest: &str) -> String {
     format!("SELECT windlass.{function}('{}', '{}'{rest})", held.job.id.as_uuid(), held.lease.token.to_text())
 }
 
+/// M3: an id that is taken is refused as such and leaves nothing behind, also when the other comes in at the same time.
+#[test]
+fn an_id_that_is_taken_is_refused() {
+    wait_for(async {
+        let (url, _database) = support::database().await;
+        let store = Options::new(&url).pool(4).open().await.expect("a store");
+        let (bed, one, two) = (Bed::new(Arc::new(store)), hand(&url).await, hand(&url).await);
+        let call = |id: JobId| {
+            format!("SELECT windlass.enqueue('work', unique_key => 'k{id}', id => '{}')", id.as_uuid())
+        };
+        let (known, racing) = (bed.a_job(None).await, bed.id());
+        let (code, said) = ask::<Uuid>(&one, &call(known)).await.expect_err("taken");
+        assert!(
+            code == "WL012" && said.contains("job_exists") && said.contains(&known.to_string()),
+            "{said}"
+        );
+        assert_eq!((count(&one, "jobs").await, count(&one, "job_keys").await), (1, 0));
+        run(&one, "BEGIN").await;
+        get::<Uuid>(&one, &format!("SELECT windlass.enqueue('work', id => '{}')", racing.as_uuid())).await;
+        let later = call(racing);
+        let (told, ()) = tokio::join!(ask::<Uuid>(&two, &later), async {
+            // It waits until the first has made up its mind.
+            let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+            while get::<i64>(&one, waits).await == 0 {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            run(&one, "COMMIT").await;
+        });
+        assert_eq!(told.expect_err("taken").0, "WL012");
+        invariants::check(&bed).await;
+    });
+}
+
+/// M3: JSON that is nested deeper than the engine reads is refused; brackets in strings do not count, and what
+/// `jsonb` cannot hold arrives unchanged.
+#[test]
+fn json_that_is_nested_too_deep_is_refused() {
+    wait_for(async {
+        let (bed, hand, _database) = place().await;
+        let nested = |open: &str, close: &str, n: usize| format!("{}1{}", open.repeat(n), close.repeat(n));
+        let strings = format!(r#"["{}\"{}"]"#, "[".repeat(100), "{".repeat(100)).replace("\\\\", "\\");
+        let flat = format!("[{}]", vec![r#"{"a":[[]]}"#; 100].join(","));
+        let odd = r#"{"b":1, "a" : "\u0000", "b":2}"#.to_owned();
+        let fine = [nested("[", "]", 64), nested("{\"a\":", "}", 64), strings, flat, odd];
+        for payload in &fine {
+            enqueue(&hand, &format!("'work', '{payload}'")).await;
+        }
+        let held = bed.claims("w", 10, None).await;
+        assert_eq!(held.iter().map(|h| h.payload.clone()).collect::<Vec<_>>(), fine.map(|p| Some(json(&p))));
+        let job = held[0].job.id.as_uuid();
+        for deep in [nested("[", "]", 65), nested("{\"a\":[", "]}", 33), nested("[", "]", 3_000)] {
+            for sql in [
+                format!("SELECT windlass.enqueue('work', '{deep}')"),
+                format!("SELECT windlass.signal('{job}', 'go', '{deep}')"),
+                call("complete", &held[0], &format!(", '{deep}'")),
+            ] {
+                let (code, said) = ask::<String>(&hand, &sql).await.expect_err("too deep");
+                assert!(code == "WL005" && said.contains("64 levels"), "{said}");
+            }
+        }
+        invariants::check(&bed).await;
+    });
+}
+
 /// M3: a job enqueued with nothing but its kind is a plain one, and its id is a UUID of version 7 of this moment.
 #[test]
 fn a_plain_job_is_as_the_engine_makes_it() {

@@ -312,7 +312,7 @@ fn other_columns_are_refused_by_name() {
     wait_for(async {
         let (bed, hand, _database) = place().await;
         let columns = columns(&hand).await;
-        assert_eq!(columns.len(), 43);
+        assert_eq!(columns.len(), 44);
         for status in [Status::Pending, Status::Running, Status::Retry, Status::Waiting, Status::Failed] {
             let job = bed.a_job_that_is(status, 0).await;
             let before = bed.snapshot(job).await;
@@ -423,6 +423,38 @@ fn jobs_are_not_inserted_by_hand() {
             }
             bed.is_unchanged(&before).await;
         }
+    });
+}
+
+/// M1, M7: history is not written by hand either, neither in the name of the engine nor in one's own.
+#[test]
+fn history_is_not_inserted_by_hand() {
+    wait_for(async {
+        let (bed, hand, _database) = place().await;
+        for status in [Status::Pending, Status::Running, Status::Completed] {
+            let job = bed.a_job_that_is(status, 0).await;
+            let before = bed.snapshot(job).await;
+            for actor in ["engine", "sql:me"] {
+                let sql = format!(
+                    "INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation)
+                     SELECT id, version + 1, now(), 'job_completed', '{actor}', attempt, generation
+                     FROM windlass.jobs WHERE id = $1"
+                );
+                let (code, said) = refused(&hand, &sql, job).await;
+                assert_eq!(code, "WL004");
+                assert!(
+                    said.contains("history is written by windlass") && said.contains("windlass.signal"),
+                    "{said}"
+                );
+            }
+            bed.is_unchanged(&before).await;
+        }
+        // What a hand did properly leaves no door open behind it.
+        let job = bed.a_job(at(0)).await;
+        hand.batch_execute("BEGIN").await.expect("a transaction");
+        set(&hand, job, "cancelled").await.expect("a legal transition");
+        let sql = "INSERT INTO windlass.job_events SELECT * FROM windlass.job_events WHERE job_id = $1";
+        assert_eq!(refused(&hand, sql, job).await.0, "WL004");
     });
 }
 

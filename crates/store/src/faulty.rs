@@ -3,7 +3,7 @@
 use crate::verbs::every_verb;
 use crate::*;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// What goes wrong with one call.
@@ -42,16 +42,30 @@ pub struct Faulty {
     inner: Arc<dyn Store>,
     faults: Faults,
     calls: AtomicU64,
+    away: AtomicBool,
 }
 
 impl Faulty {
     /// Lets `inner` misbehave.
     pub fn new(inner: Arc<dyn Store>, faults: Faults) -> Self {
-        Self { inner, faults, calls: AtomicU64::new(0) }
+        Self { inner, faults, calls: AtomicU64::new(0), away: AtomicBool::new(false) }
+    }
+
+    /// Lets every call fail before anything happens, as when the database is gone, until it is back.
+    pub fn set_away(&self, away: bool) {
+        self.away.store(away, Ordering::Release);
+    }
+
+    /// How many calls there were.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
     }
 
     fn draw(&self) -> (Fault, u64) {
         let n = self.calls.fetch_add(1, Ordering::Relaxed);
+        if self.away.load(Ordering::Acquire) {
+            return (Fault::FailBefore, 0);
+        }
         let mixed = mix(self.faults.seed ^ mix(n));
         let mut percent = (mixed % 100) as u8;
         let plan = [

@@ -7,6 +7,7 @@
 //!
 //! What is never known here: a database, a worker, HTTP.
 
+mod clocked;
 mod error;
 mod faulty;
 pub mod fresh;
@@ -23,6 +24,7 @@ use windlass_core::{
     Who, Worker,
 };
 
+pub use clocked::Clocked;
 pub use error::{StoreError, StoreResult};
 pub use faulty::{Fault, Faults, Faulty};
 pub use requests::*;

@@ -5,12 +5,12 @@
 
 #![allow(dead_code, reason = "each test takes from here what it needs")]
 
+pub mod cluster;
+pub mod load;
+pub mod proxy;
+
+use cluster::Cluster;
 use sha2::{Digest, Sha256};
-use std::io::Write;
-use std::os::unix::fs::{MetadataExt, chown};
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -19,8 +19,8 @@ use windlass_postgres::{PostgresStore, migrations_as_sql};
 
 /// Whoever makes a database holds this lock of the server.
 const LOCK: i64 = 7_718_110_200;
-/// What a server of ours runs as.
-const USER: &str = "windlass";
+/// How long anything may take that a test waits for.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A fresh database with the schema in it; it is dropped with the guard.
 pub async fn database() -> (String, Database) {
@@ -87,6 +87,25 @@ pub fn as_role(url: &str, role: &str) -> String {
 pub fn wait_for<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
     runtime.expect("a runtime").block_on(test)
+}
+
+/// Waits until something is so.
+pub async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
+    let waiting = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, waiting)
+        .await
+        .unwrap_or_else(|_| panic!("waited three minutes in vain: {what}"));
+}
+
+/// Waits for an answer.
+pub async fn soon<T>(what: &str, answer: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, answer)
+        .await
+        .unwrap_or_else(|_| panic!("waited three minutes in vain: {what}"))
 }
 
 /// Drops its database.
@@ -166,118 +185,4 @@ fn server() -> String {
         Ok(url) if !url.is_empty() => url,
         _ => OWN.get_or_init(|| Cluster::start(&["fsync=off", "full_page_writes=off"])).url(),
     }
-}
-
-/// A private server on a unix socket in a folder of its own.
-pub struct Cluster {
-    folder: PathBuf,
-    keeper: Child,
-}
-
-impl Cluster {
-    /// Starts one with these settings beside PostgreSQL's defaults: `name=value` each.
-    pub fn start(settings: &[&str]) -> Self {
-        let bin = binaries();
-        let folder = tempfile::Builder::new().prefix("windlass-pg-").tempdir().expect("a folder").keep();
-        let user = ordinary_user(&folder);
-        if let Some((uid, gid)) = user {
-            chown(&folder, Some(uid), Some(gid)).expect("the folder changes hands");
-        }
-        let initdb = ["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"];
-        let made = as_user(&bin.join("initdb"), user).args(initdb).arg(folder.join("data")).output();
-        let made = made.expect("initdb runs");
-        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
-        let listen = format!("unix_socket_directories={}", folder.display());
-        let basics = ["listen_addresses=", "max_connections=400", &listen];
-        let settings: Vec<&str> = basics.iter().chain(settings).flat_map(|s| ["-c", s]).collect();
-        // The shell reads until this process is gone, then ends the server and tidies up.
-        let script = r#""$@" >"$0/log" 2>&1 & read -r _; kill -INT $!; wait $!; rm -rf "$0""#;
-        let mut keeper = as_user(Path::new("/bin/sh"), user);
-        keeper
-            .arg("-c")
-            .arg(script)
-            .arg(&folder)
-            .arg(bin.join("postgres"))
-            .arg("-D")
-            .arg(folder.join("data"));
-        let keeper = keeper.args(settings).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        // A group of its own: what interrupts the tests must not end the tidying.
-        let keeper = keeper.process_group(0).spawn().expect("a server");
-        let cluster = Self { folder, keeper };
-        cluster.wait_until_ready(&bin);
-        cluster
-    }
-
-    fn wait_until_ready(&self, bin: &Path) {
-        for _ in 0..600 {
-            let ready = Command::new(bin.join("pg_isready")).arg("-q").arg("-h").arg(&self.folder).status();
-            if ready.expect("pg_isready runs").success() {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        let log = std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
-        panic!("PostgreSQL did not start within 30 s: {log}");
-    }
-
-    /// Where it is: the database `postgres`.
-    pub fn url(&self) -> String {
-        let host = self.folder.display().to_string().replace('/', "%2F");
-        format!("postgres://{USER}@{host}/postgres")
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        if let Some(mut end) = self.keeper.stdin.take() {
-            let _ = end.write_all(b"\n");
-        }
-        let _ = self.keeper.wait();
-    }
-}
-
-/// A command, as another user where root is asked, which PostgreSQL refuses to be.
-fn as_user(program: &Path, user: Option<(u32, u32)>) -> Command {
-    let mut command = Command::new(program);
-    if let Some((uid, gid)) = user {
-        command.uid(uid).gid(gid);
-    }
-    // The caller's folder may be closed to that user.
-    command.current_dir("/").env_remove("PGHOST").env_remove("PGPORT").env_remove("PGUSER");
-    command
-}
-
-/// Who a server runs as when this process, the owner of `folder`, is root.
-fn ordinary_user(folder: &Path) -> Option<(u32, u32)> {
-    if std::fs::metadata(folder).expect("a folder").uid() != 0 {
-        return None;
-    }
-    let users = std::fs::read_to_string("/etc/passwd").expect("a list of users");
-    let of = |name: &str| {
-        let mut fields =
-            users.lines().map(|l| l.split(':')).find(|l| l.clone().next() == Some(name))?.skip(2);
-        Some((fields.next()?.parse().ok()?, fields.next()?.parse().ok()?))
-    };
-    let found = of("postgres").or_else(|| of("nobody"));
-    Some(found.expect("a user postgres or nobody: PostgreSQL does not run as root"))
-}
-
-/// Where PostgreSQL's programs are.
-fn binaries() -> PathBuf {
-    if let Some(bin) = std::env::var_os("WINDLASS_TEST_PG_BIN") {
-        return bin.into();
-    }
-    let debian = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let versions =
-        debian.filter_map(|v| Some((v.file_name().to_str()?.parse::<u32>().ok()?, v.path().join("bin"))));
-    let found = versions.filter(|(_, bin)| bin.join("initdb").exists()).max().map(|(_, bin)| bin);
-    let configured = || {
-        let told = Command::new("pg_config").arg("--bindir").output().ok()?;
-        let bin = PathBuf::from(String::from_utf8(told.stdout).ok()?.trim());
-        bin.join("initdb").exists().then_some(bin)
-    };
-    found.or_else(configured).expect(
-        "PostgreSQL's programs: run `scripts/test`, which installs them as root; or install them (Debian: apt-get \
-         install postgresql); or name their folder with WINDLASS_TEST_PG_BIN, or a server with TEST_PG_URL",
-    )
 }

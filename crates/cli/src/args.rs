@@ -1,0 +1,226 @@
+//! What can be typed. Every command has an example in its help.
+
+mod jobs;
+mod registry;
+
+pub use jobs::{
+    Acting, Cancelling, EnqueueArgs, Forking, JobsCommand, Listing, Logging, Reading, Redriving, Signalling,
+    Watching,
+};
+pub use registry::{
+    ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueuesCommand, WorkersCommand,
+};
+
+use crate::span::Span;
+use clap::{Args, Parser, Subcommand};
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+const EXAMPLES: &str = "\
+Examples:
+  windlass enqueue email.send --payload '{\"to\":\"ada@example.org\"}' --wait
+  windlass work --queue default --exec ./send-email.sh
+  windlass jobs ls --dead
+  windlass jobs show 0193a2f4-…             why is it not running?
+  windlass --store postgres://app@db/jobs queues ls
+
+Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 refused, 5 unavailable.
+Settings: flags, then WINDLASS_*, then windlass.toml, then defaults; `windlass config` shows what is in force.";
+
+/// Durable background jobs in a database you already have.
+#[derive(Debug, Parser)]
+#[command(name = "windlass", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+pub struct Cli {
+    /// What every command knows.
+    #[command(flatten)]
+    pub global: Global,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What every command knows.
+#[derive(Debug, Default, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub struct Global {
+    /// Where jobs are kept: sqlite:PATH, postgres://… or memory: [env: WINDLASS_STORE]
+    #[arg(long, global = true, value_name = "URL")]
+    pub store: Option<String>,
+    /// A direct connection for wake-ups, beside a pooler (PostgreSQL) [env: WINDLASS_NOTIFY_URL]
+    #[arg(long, global = true, value_name = "URL")]
+    pub notify_url: Option<String>,
+    /// The schema in PostgreSQL [env: WINDLASS_SCHEMA] [default: windlass]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub schema: Option<String>,
+    /// Go through this server instead of a store [env: WINDLASS_URL]
+    #[arg(long, global = true, value_name = "URL")]
+    pub url: Option<String>,
+    /// The access key for the server [env: WINDLASS_KEY]
+    #[arg(long, global = true, value_name = "KEY")]
+    pub key: Option<String>,
+    /// Read this file instead of windlass.toml [env: WINDLASS_CONFIG]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Print JSON, one document per line
+    #[arg(long, global = true)]
+    pub json: bool,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Put a job into a queue
+    Enqueue(EnqueueArgs),
+    /// Run jobs with any program
+    Work(WorkArgs),
+    /// Look at jobs and act on them
+    #[command(subcommand)]
+    Jobs(JobsCommand),
+    /// Decide what jobs ask of people
+    #[command(subcommand)]
+    Approvals(ApprovalsCommand),
+    /// Look at queues, pause them, set what their jobs fall back to
+    #[command(subcommand)]
+    Queues(QueuesCommand),
+    /// Look at workers, drain them
+    #[command(subcommand)]
+    Workers(WorkersCommand),
+    /// What operators did
+    #[command(subcommand)]
+    Audit(AuditCommand),
+    /// Access keys of the server
+    #[command(subcommand)]
+    Keys(KeysCommand),
+    /// Create the store, or bring it to this version
+    Migrate(MigrateArgs),
+    /// Check that every job is what its log says
+    Verify(VerifyArgs),
+    /// Look for problems, and say how to fix each
+    Doctor,
+    /// Serve the JSON API over the store
+    Serve(ServeArgs),
+    /// A server, workers and sample jobs, to look around
+    Demo(DemoArgs),
+    /// Show what is in force and where it came from
+    Config,
+    /// Say what an error code means and what to do
+    #[command(after_help = "Example:\n  windlass explain lease_expired")]
+    Explain {
+        /// Which code; all of them are listed when left out
+        code: Option<String>,
+    },
+    /// Print a completion script for a shell
+    #[command(after_help = "Example:\n  windlass completions bash > /etc/bash_completion.d/windlass")]
+    Completions {
+        /// Which shell
+        shell: clap_complete::Shell,
+    },
+}
+
+const WORK: &str = "\
+The program gets the payload on standard input (null if there is none), and in its environment WINDLASS_JOB_ID,
+WINDLASS_KIND, WINDLASS_ATTEMPT (the fence), WINDLASS_LEASE_TOKEN and, with --url, WINDLASS_URL. It gets no store and
+no key. The last line of its standard output, if it is JSON, is the result. Its standard error goes to the job's log.
+
+Exit codes of the program:
+  0      done
+  75     not now: again after the job's backoff, without using a retry
+  65     failed for good
+  other  failed: uses a retry
+
+When the job is cancelled, takes too long or its lease is lost, the program and its children get SIGTERM, and SIGKILL
+after --kill-after.
+
+Examples:
+  windlass work --queue mail --kind email.send --concurrency 8 --exec ./send-email.sh
+  windlass work --queue default --exec python3 handler.py --verbose";
+
+/// `windlass work`
+#[derive(Debug, Args)]
+#[command(after_help = WORK)]
+pub struct WorkArgs {
+    /// Take jobs of this queue; more than one is asked in order
+    #[arg(long, required = true, value_name = "QUEUE")]
+    pub queue: Vec<String>,
+    /// Only jobs of this kind; all kinds when left out
+    #[arg(long, value_name = "KIND")]
+    pub kind: Vec<String>,
+    /// How many jobs at once, per queue
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub concurrency: u16,
+    /// How long a lease lasts: a dead worker's jobs are taken over so long after its last sign of life
+    #[arg(long, default_value = "30s", value_name = "TIME")]
+    pub lease: Span,
+    /// How long running jobs may go on after an end was asked for
+    #[arg(long, default_value = "30s", value_name = "TIME")]
+    pub shutdown_deadline: Span,
+    /// How long after SIGTERM a program gets SIGKILL
+    #[arg(long, default_value = "5s", value_name = "TIME")]
+    pub kill_after: Span,
+    /// The program and its arguments; everything behind it is the program's
+    #[arg(long, required = true, num_args = 1.., allow_hyphen_values = true, value_name = "CMD")]
+    pub exec: Vec<OsString>,
+}
+
+const SERVE: &str = "\
+Without a key only this machine is served. To listen elsewhere make a key first:
+  windlass keys create ops --role admin
+  windlass serve --listen 0.0.0.0:7070";
+
+/// `windlass serve`
+#[derive(Debug, Args)]
+#[command(after_help = SERVE)]
+pub struct ServeArgs {
+    /// Where to listen
+    #[arg(long, default_value = "127.0.0.1:7070", value_name = "ADDRESS")]
+    pub listen: String,
+}
+
+/// `windlass demo`
+#[derive(Debug, Args)]
+#[command(after_help = "Ctrl-C ends it. Started again it goes on where it was.")]
+pub struct DemoArgs {
+    /// Where to listen
+    #[arg(long, default_value = "127.0.0.1:7070", value_name = "ADDRESS")]
+    pub listen: String,
+}
+
+/// `windlass migrate`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  windlass migrate\n  windlass --store postgres://owner@db/jobs migrate --print | psql …"
+)]
+pub struct MigrateArgs {
+    /// Print the SQL instead of running it
+    #[arg(long)]
+    pub print: bool,
+}
+
+/// `windlass verify`
+#[derive(Debug, Args)]
+#[command(after_help = "Exit code 1 if any job is not what its log says. Jobs may change meanwhile.")]
+pub struct VerifyArgs {
+    /// Stop after so many problems
+    #[arg(long, default_value_t = 100)]
+    pub most: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_definition_holds_together() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn everything_behind_exec_is_the_programs() {
+        let typed = ["windlass", "work", "--queue", "q", "--exec", "sh", "-c", "echo", "--json"];
+        let cli = Cli::try_parse_from(typed).unwrap();
+        let Command::Work(work) = cli.command else { panic!("work") };
+        assert_eq!(work.exec, ["sh", "-c", "echo", "--json"]);
+        assert!(!cli.global.json);
+    }
+}

@@ -1,0 +1,138 @@
+//! What surrounds jobs: approvals, queues, workers, audit, keys.
+
+use crate::span::{Moment, Span};
+use clap::{Args, Subcommand};
+
+/// `windlass approvals`
+#[derive(Debug, Subcommand)]
+pub enum ApprovalsCommand {
+    /// List approvals, newest first
+    Ls {
+        /// pending, approved, denied, expired or void; all when left out
+        #[arg(long)]
+        status: Option<String>,
+        /// Of this job
+        #[arg(long, value_name = "ID")]
+        job: Option<String>,
+        /// At most so many
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+        limit: u16,
+    },
+    /// Vote yes
+    #[command(after_help = "Example:\n  windlass approvals approve 0193a2f4-… --reason 'checked with legal'")]
+    Approve(Deciding),
+    /// Vote no: the job fails with the reason
+    Deny(Deciding),
+}
+
+/// A vote.
+#[derive(Debug, Args)]
+pub struct Deciding {
+    /// Which approval
+    pub id: String,
+    /// Why, for the log
+    #[arg(long)]
+    pub reason: Option<String>,
+    /// Vote with the token of the link instead of one's own name
+    #[arg(long)]
+    pub token: Option<String>,
+}
+
+/// `windlass queues`
+#[derive(Debug, Subcommand)]
+pub enum QueuesCommand {
+    /// List queues
+    Ls,
+    /// Hand out no more jobs of a queue
+    Pause(QueueArg),
+    /// Hand out jobs of a queue again
+    Resume(QueueArg),
+    /// Set what the jobs of a queue fall back to; what is left out is unset
+    #[command(after_help = "Example:\n  windlass queues set mail --max-retries 10 --timeout 2m")]
+    Set(QueueSettings),
+}
+
+/// A queue.
+#[derive(Debug, Args)]
+pub struct QueueArg {
+    /// Which queue
+    pub queue: String,
+}
+
+/// `windlass queues set`
+#[derive(Debug, Args)]
+pub struct QueueSettings {
+    /// Which queue
+    pub queue: String,
+    /// Failures allowed before a job is dead
+    #[arg(long, value_name = "N")]
+    pub max_retries: Option<i32>,
+    /// How long one attempt may take
+    #[arg(long, value_name = "TIME")]
+    pub timeout: Option<Span>,
+    /// How long a lease lasts
+    #[arg(long, value_name = "TIME")]
+    pub lease: Option<Span>,
+    /// How long after its lease only the holder may still finish a job
+    #[arg(long, value_name = "TIME")]
+    pub grace: Option<Span>,
+}
+
+/// `windlass workers`
+#[derive(Debug, Subcommand)]
+pub enum WorkersCommand {
+    /// List workers
+    Ls,
+    /// Tell a worker to take no more
+    Drain {
+        /// Which worker
+        id: String,
+    },
+}
+
+/// `windlass audit`
+#[derive(Debug, Subcommand)]
+pub enum AuditCommand {
+    /// List what operators did, newest first
+    Ls {
+        /// At most so many
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+        limit: u16,
+    },
+}
+
+/// `windlass keys`
+#[derive(Debug, Subcommand)]
+pub enum KeysCommand {
+    /// Make a key; it is shown once
+    #[command(
+        after_help = "Example:\n  windlass keys create ci --role producer --role viewer --queue mail --expires 90d"
+    )]
+    Create(NewKey),
+    /// List keys, without what proves them
+    Ls,
+    /// Take a key back
+    Revoke {
+        /// Which key
+        name: String,
+    },
+}
+
+/// `windlass keys create`
+#[derive(Debug, Args)]
+pub struct NewKey {
+    /// Its name: who it stands for in logs and audit
+    pub name: String,
+    /// viewer, producer, worker, approver, operator or admin; may be given more than once
+    #[arg(long, required = true)]
+    pub role: Vec<String>,
+    /// Only for this queue; may be given more than once
+    #[arg(long)]
+    pub queue: Vec<String>,
+    /// Valid for so long
+    #[arg(long, value_name = "TIME", conflicts_with = "expires_at")]
+    pub expires: Option<Span>,
+    /// Valid until this moment
+    #[arg(long, value_name = "MOMENT")]
+    pub expires_at: Option<Moment>,
+}

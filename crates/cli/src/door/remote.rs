@@ -1,0 +1,325 @@
+//! A server, asked over HTTP. The answers are passed on as they come.
+
+use super::{Action, Door, Draft, KeyDraft, Pairs};
+use crate::fail::{Exit, Failure, Outcome};
+use crate::shape::{Doc, Reply, role_word, seconds, time};
+use async_trait::async_trait;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::{Client, Method, StatusCode};
+use serde_json::Value;
+use std::time::Duration;
+use windlass_core::lease::hex;
+use windlass_core::{ApprovalId, JobId, Key, Name, Payload, QueueDefaults, RunAt, Who};
+use windlass_store::fresh;
+
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a request is sent again when its answer was lost.
+const TRIES: usize = 3;
+/// The pause before.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How often a watcher looks.
+const POLL: Duration = Duration::from_millis(500);
+
+/// A server, asked over HTTP.
+pub struct Remote {
+    client: Client,
+    base: String,
+    key: Option<String>,
+}
+
+impl Remote {
+    /// The server at `url`.
+    pub fn new(url: &str, key: Option<String>) -> Outcome<Self> {
+        if !url.starts_with("http://") && !url.starts_with("https://") {
+            return Err(Failure::usage("the server's URL must begin with http:// or https://"));
+        }
+        // Nobody else installs one; a second time is no harm.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let built = Client::builder().timeout(PATIENCE).connect_timeout(Duration::from_secs(10)).build();
+        let client = built.map_err(|e| Failure::failed(format!("no HTTP client can be made: {e}")))?;
+        Ok(Self { client, base: url.trim_end_matches('/').to_owned(), key })
+    }
+
+    async fn get(&self, path: &str, query: &[(&str, String)]) -> Outcome<Reply> {
+        let query: Vec<String> =
+            query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+        let path = if query.is_empty() { path.to_owned() } else { format!("{path}?{}", query.join("&")) };
+        self.send(Method::GET, &path, None).await
+    }
+
+    async fn post(&self, path: &str, body: &Doc) -> Outcome<Reply> {
+        let text = Reply::of(body)?.text;
+        self.send(Method::POST, path, Some(text)).await
+    }
+
+    /// Sends a request, and the very same again when its answer was lost: its key makes it the same.
+    async fn send(&self, method: Method, path: &str, body: Option<String>) -> Outcome<Reply> {
+        let key = hex(&fresh::random::<16>());
+        let mut tries = 1;
+        loop {
+            let mut request = self.client.request(method.clone(), format!("{}{path}", self.base));
+            if let Some(bearer) = &self.key {
+                request = request.bearer_auth(bearer);
+            }
+            if method == Method::POST {
+                request = request.header("Idempotency-Key", &key);
+            }
+            if let Some(body) = &body {
+                request = request.header("Content-Type", "application/json").body(body.clone());
+            }
+            let failure = match heard(request.send().await).await {
+                Ok(reply) => return Ok(reply),
+                Err(failure) => failure,
+            };
+            if failure.exit != Exit::Unavailable || tries == TRIES {
+                return Err(failure);
+            }
+            tries += 1;
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+/// The answer, or what the server or the way to it said instead.
+async fn heard(answer: reqwest::Result<reqwest::Response>) -> Outcome<Reply> {
+    let lost = |e: reqwest::Error| {
+        let mut told = e.without_url().to_string();
+        if told.is_empty() {
+            told = "no reason is given".to_owned();
+        }
+        Failure::unavailable(format!("the server does not answer: {told}; check --url, and that it runs"))
+    };
+    let response = answer.map_err(lost)?;
+    let status = response.status();
+    let text = response.text().await.map_err(lost)?;
+    let value: Value = serde_json::from_str(&text).unwrap_or_default();
+    if status.is_success() && !value.is_null() {
+        return Ok(Reply { text, value });
+    }
+    Err(problem(status, &value))
+}
+
+fn problem(status: StatusCode, value: &Value) -> Failure {
+    let exit = match status.as_u16() {
+        404 => Exit::NotFound,
+        400 | 405 | 413 | 415 | 422 => Exit::Usage,
+        401..=499 if status != StatusCode::TOO_MANY_REQUESTS => Exit::Refused,
+        200..=399 => Exit::Failed,
+        _ => Exit::Unavailable,
+    };
+    let word = |name: &str| value[name].as_str().filter(|text| !text.is_empty());
+    let code = word("code").unwrap_or("unavailable");
+    let told = word("detail").or_else(|| word("title"));
+    let plain = || format!("the server answered {status} without a reason; is {code} a Windlass server?");
+    Failure::new(exit, code, told.map_or_else(plain, str::to_owned))
+}
+
+fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+fn filter(pairs: &Pairs) -> Doc {
+    let mut doc = Doc::default();
+    let statuses: Vec<&str> =
+        pairs.iter().filter(|(name, _)| name == "status").flat_map(|(_, value)| value.split(',')).collect();
+    if !statuses.is_empty() {
+        doc.put("status", statuses);
+    }
+    const NAMES: [&str; 11] = [
+        "queue",
+        "kind",
+        "agent_id",
+        "tag",
+        "parent_id",
+        "worker_id",
+        "error_code",
+        "created_after",
+        "created_before",
+        "finished_after",
+        "finished_before",
+    ];
+    for name in NAMES {
+        doc.put_some(name, pairs.iter().find(|(found, _)| found == name).map(|(_, value)| value));
+    }
+    if pairs.iter().any(|(name, value)| name == "dead" && value == "true") {
+        doc.put("dead", true);
+    }
+    doc
+}
+
+#[async_trait]
+impl Door for Remote {
+    async fn enqueue(&self, draft: Draft) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put("kind", &draft.kind).put("queue", &draft.queue).put("priority", draft.priority);
+        doc.put_bytes("payload", "payload_base64", draft.payload.as_ref());
+        match draft.run_at {
+            RunAt::Now => {}
+            RunAt::At(at) => drop(doc.put("run_at", time(at))),
+            RunAt::After(ms) => drop(doc.put("delay", seconds(ms))),
+        }
+        if let Some(key) = &draft.unique_key {
+            let mut unique = Doc::default();
+            unique.put("key", key);
+            doc.put("unique", unique);
+        }
+        doc.put_some("max_retries", draft.max_retries).put_some("timeout", draft.timeout_ms.map(seconds));
+        doc.put("tags", &draft.tags).put_some("agent_id", draft.agent_id);
+        self.post("/v1/jobs", &doc).await
+    }
+
+    async fn job(&self, id: JobId, at_version: Option<i64>) -> Outcome<Reply> {
+        let query: Vec<_> = at_version.iter().map(|version| ("at_version", version.to_string())).collect();
+        self.get(&format!("/v1/jobs/{id}"), &query).await
+    }
+
+    async fn jobs(&self, filter: &Pairs, cursor: Option<String>, limit: usize) -> Outcome<Reply> {
+        let mut query: Vec<(&str, String)> = filter.iter().map(|(n, v)| (n.as_str(), v.clone())).collect();
+        query.push(("limit", limit.to_string()));
+        query.extend(cursor.map(|cursor| ("cursor", cursor)));
+        self.get("/v1/jobs", &query).await
+    }
+
+    async fn events(&self, id: JobId, after: i64, limit: usize) -> Outcome<Reply> {
+        let query = [("after", after.to_string()), ("limit", limit.to_string())];
+        self.get(&format!("/v1/jobs/{id}/events"), &query).await
+    }
+
+    async fn logs(&self, id: JobId, after: i64, limit: usize) -> Outcome<Reply> {
+        let query = [("after", after.to_string()), ("limit", limit.to_string())];
+        self.get(&format!("/v1/jobs/{id}/logs"), &query).await
+    }
+
+    async fn cancel(
+        &self,
+        id: JobId,
+        reason: Option<String>,
+        force: bool,
+        force_after_ms: i64,
+    ) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put_some("reason", reason).put("force", force).put("force_after", seconds(force_after_ms));
+        self.post(&format!("/v1/jobs/{id}/cancel"), &doc).await
+    }
+
+    async fn redrive(&self, id: JobId, run_at: RunAt, from_start: bool) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put("from_start", from_start);
+        if let RunAt::At(at) = run_at {
+            doc.put("run_at", time(at));
+        }
+        self.post(&format!("/v1/jobs/{id}/redrive"), &doc).await
+    }
+
+    async fn fork(&self, id: JobId, from_version: Option<i64>, payload: Option<Payload>) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put_some("from_version", from_version).put_bytes("payload", "payload_base64", payload.as_ref());
+        self.post(&format!("/v1/jobs/{id}/fork"), &doc).await
+    }
+
+    async fn signal(
+        &self,
+        id: JobId,
+        name: Name,
+        payload: Option<Payload>,
+        key: Option<Key>,
+    ) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put("name", name).put_bytes("payload", "payload_base64", payload.as_ref()).put_some("key", key);
+        self.post(&format!("/v1/jobs/{id}/signal"), &doc).await
+    }
+
+    async fn bulk(
+        &self,
+        pairs: &Pairs,
+        action: &Action,
+        dry_run: bool,
+        cursor: Option<String>,
+    ) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put("filter", filter(pairs)).put("dry_run", dry_run).put_some("cursor", cursor);
+        match action {
+            Action::Cancel { reason } => doc.put("action", "cancel").put_some("reason", reason.as_ref()),
+            Action::Redrive { run_at, spread_ms } => doc
+                .put("action", "redrive")
+                .put_some("run_at", run_at.map(time))
+                .put("spread", seconds(*spread_ms)),
+        };
+        self.post("/v1/bulk", &doc).await
+    }
+
+    async fn approvals(&self, job: Option<JobId>, status: Option<String>, limit: usize) -> Outcome<Reply> {
+        let mut query = vec![("limit", limit.to_string())];
+        query.extend(job.map(|job| ("job_id", job.to_string())));
+        query.extend(status.map(|status| ("status", status)));
+        self.get("/v1/approvals", &query).await
+    }
+
+    async fn decide(
+        &self,
+        id: ApprovalId,
+        approve: bool,
+        reason: Option<String>,
+        token: Option<String>,
+    ) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put("decision", if approve { "approve" } else { "deny" });
+        doc.put_some("reason", reason).put_some("token", token);
+        self.post(&format!("/v1/approvals/{id}/decide"), &doc).await
+    }
+
+    async fn queues(&self) -> Outcome<Reply> {
+        self.get("/v1/queues", &[]).await
+    }
+
+    async fn set_queue(&self, name: Name, defaults: QueueDefaults) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put_some("max_retries", defaults.max_retries)
+            .put_some("timeout", defaults.timeout_ms.map(seconds));
+        doc.put_some("lease", defaults.lease_ms.map(|ms| seconds(ms.get())));
+        doc.put_some("grace", defaults.grace_ms.map(seconds));
+        let text = Reply::of(&doc)?.text;
+        self.send(Method::PUT, &format!("/v1/queues/{}", encoded(name.as_str())), Some(text)).await
+    }
+
+    async fn pause(&self, name: Name, pause: bool) -> Outcome<Reply> {
+        let verb = if pause { "pause" } else { "resume" };
+        self.post(&format!("/v1/queues/{}/{verb}", encoded(name.as_str())), &Doc::default()).await
+    }
+
+    async fn workers(&self) -> Outcome<Reply> {
+        self.get("/v1/workers", &[]).await
+    }
+
+    async fn drain(&self, id: Who) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put("draining", true);
+        let text = Reply::of(&doc)?.text;
+        self.send(Method::PUT, &format!("/v1/workers/{}", encoded(id.as_str())), Some(text)).await
+    }
+
+    async fn audit(&self, limit: usize) -> Outcome<Reply> {
+        self.get("/v1/audit", &[("limit", limit.to_string())]).await
+    }
+
+    async fn keys(&self) -> Outcome<Reply> {
+        self.get("/v1/keys", &[]).await
+    }
+
+    async fn create_key(&self, key: KeyDraft) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put("name", &key.name)
+            .put("roles", key.roles.iter().map(|role| role_word(*role)).collect::<Vec<_>>());
+        doc.put_some("queues", key.queues).put_some("expires_at", key.expires_at.map(time));
+        self.post("/v1/keys", &doc).await
+    }
+
+    async fn revoke_key(&self, name: Who) -> Outcome<Reply> {
+        self.send(Method::DELETE, &format!("/v1/keys/{}", encoded(name.as_str())), None).await
+    }
+
+    async fn changed(&self) {
+        tokio::time::sleep(POLL).await;
+    }
+}

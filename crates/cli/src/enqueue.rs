@@ -1,0 +1,104 @@
+//! `windlass enqueue`: a job from what was typed, and waiting for its end.
+
+use crate::args::EnqueueArgs;
+use crate::door::{Door, Draft};
+use crate::fail::{Failure, Outcome};
+use crate::jobs::ended;
+use crate::out::Out;
+use crate::show;
+use std::io::Read;
+use windlass_core::limits::PAYLOAD_MAX_BYTES;
+use windlass_core::{JobId, Key, Name, Payload, RunAt, Who};
+
+/// Enqueues, and waits if asked to.
+pub async fn run(args: EnqueueArgs, door: &dyn Door, out: &Out) -> Outcome {
+    let is_waiting = args.wait;
+    let reply = door.enqueue(draft(args)?).await?;
+    let id = show::text(&reply.value["job"]["id"]);
+    if !is_waiting {
+        show::reply(out, &reply, |out, value| {
+            out.line(&id);
+            if value["payload_differs"] == true {
+                out.remark("windlass: a job with this key was there already, with another payload");
+            } else if value["existed"] == true {
+                out.remark("windlass: a job with this key was there already");
+            }
+        });
+        return Ok(());
+    }
+    if !out.is_json {
+        out.remark(format!("windlass: waiting for {id}"));
+    }
+    wait(JobId::parse(&id)?, door, out).await
+}
+
+/// Waits for the end of a job, and prints its result.
+async fn wait(id: JobId, door: &dyn Door, out: &Out) -> Outcome {
+    loop {
+        let reply = door.job(id, None).await?;
+        let job = &reply.value;
+        if !ended(job) {
+            door.changed().await;
+            continue;
+        }
+        let is_completed = job["status"] == "completed";
+        show::reply(out, &reply, |out, job| {
+            if is_completed && !job["result"].is_null() {
+                out.line(job["result"].to_string());
+            }
+        });
+        let why = show::text(&job["error"]["message"]);
+        return match is_completed {
+            true => Ok(()),
+            false if out.is_json => Err(Failure::told()),
+            false => Err(Failure::failed(format!("job {id} is {}: {why}", show::text(&job["status"])))),
+        };
+    }
+}
+
+fn draft(args: EnqueueArgs) -> Outcome<Draft> {
+    let run_at = match (args.run_at, args.delay) {
+        (Some(moment), _) => RunAt::At(moment.0),
+        (None, Some(delay)) => RunAt::After(delay.ms()),
+        (None, None) => RunAt::Now,
+    };
+    Ok(Draft {
+        kind: Name::parse("kind", &args.kind)?,
+        queue: Name::parse("queue", &args.queue)?,
+        payload: payload(args.payload.as_deref(), PAYLOAD_MAX_BYTES)?,
+        priority: args.priority.unwrap_or_default(),
+        run_at,
+        unique_key: args.unique_key.map(|key| Key::parse("unique_key", key)).transpose()?,
+        max_retries: args.max_retries,
+        timeout_ms: args.timeout.map(|timeout| timeout.ms()),
+        tags: args.tag.iter().map(|tag| Name::parse("tag", tag)).collect::<Result<_, _>>()?,
+        agent_id: args.agent_id.map(|id| Who::parse("agent_id", id)).transpose()?,
+    })
+}
+
+/// The payload that `JSON`, `@FILE` or `-` means.
+pub fn payload(typed: Option<&str>, max: usize) -> Outcome<Option<Payload>> {
+    let Some(typed) = typed else { return Ok(None) };
+    let bytes = if typed == "-" {
+        read("standard input", std::io::stdin().lock(), max)?
+    } else if let Some(path) = typed.strip_prefix('@') {
+        let unreadable = |e| Failure::usage(format!("the payload's file {path} cannot be read: {e}"));
+        read(path, std::fs::File::open(path).map_err(unreadable)?, max)?
+    } else {
+        typed.as_bytes().to_vec()
+    };
+    // The line end of an editor or of `echo` is not part of the JSON.
+    let end = bytes.iter().rposition(|b| !b.is_ascii_whitespace()).map_or(0, |last| last + 1);
+    Ok(Some(Payload::json("payload", &bytes[..end], max)?))
+}
+
+/// Not more than is allowed and one byte, so that too much is noticed and not swallowed.
+fn read(from: &str, source: impl Read, max: usize) -> Outcome<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let most = max as u64 + 2;
+    source
+        .take(most)
+        .read_to_end(&mut bytes)
+        .map_err(|e| Failure::usage(format!("the payload cannot be read from {from}: {e}")))?;
+    Ok(bytes)
+}

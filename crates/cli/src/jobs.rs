@@ -1,0 +1,181 @@
+//! `windlass jobs …`: looking at jobs and acting on them.
+
+pub mod filter;
+
+use crate::args::{
+    Acting, Cancelling, Forking, JobsCommand, Listing, Logging, Reading, Redriving, Signalling, Watching,
+};
+use crate::door::{Action, Door};
+use crate::enqueue::payload;
+use crate::fail::{Failure, Outcome};
+use crate::out::Out;
+use crate::show;
+use serde_json::{Value, json};
+use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, PAGE_MAX, PAYLOAD_MAX_BYTES};
+use windlass_core::{JobId, Key, Name, RunAt};
+
+/// Carries out a command on jobs.
+pub async fn run(command: JobsCommand, door: &dyn Door, out: &Out) -> Outcome {
+    match command {
+        JobsCommand::Ls(listing) => ls(*listing, door, out).await,
+        JobsCommand::Show(showing) => {
+            let reply = door.job(JobId::parse(&showing.id)?, showing.at_version).await?;
+            show::reply(out, &reply, show::job);
+            Ok(())
+        }
+        JobsCommand::Events(reading) => events(reading, door, out).await,
+        JobsCommand::Watch(watching) => watch(watching, door, out).await,
+        JobsCommand::Logs(logging) => logs(logging, door, out).await,
+        JobsCommand::Cancel(cancelling) => cancel(cancelling, door, out).await,
+        JobsCommand::Redrive(redriving) => redrive(redriving, door, out).await,
+        JobsCommand::Fork(forking) => fork(forking, door, out).await,
+        JobsCommand::Signal(signalling) => signal(signalling, door, out).await,
+    }
+}
+
+async fn ls(listing: Listing, door: &dyn Door, out: &Out) -> Outcome {
+    let pairs = listing.filters.pairs();
+    filter::resolve(&pairs)?;
+    let reply = door.jobs(&pairs, listing.cursor, listing.limit.into()).await?;
+    show::reply(out, &reply, show::jobs);
+    Ok(())
+}
+
+async fn events(reading: Reading, door: &dyn Door, out: &Out) -> Outcome {
+    let reply = door.events(JobId::parse(&reading.id)?, reading.after, reading.limit.into()).await?;
+    show::reply(out, &reply, |out, value| {
+        for event in show::list(value, "events") {
+            show::event(out, event);
+        }
+    });
+    Ok(())
+}
+
+/// Follows a job's log. One event per line, also as JSON.
+async fn watch(watching: Watching, door: &dyn Door, out: &Out) -> Outcome {
+    let id = JobId::parse(&watching.id)?;
+    let mut after = watching.after;
+    loop {
+        // Looked at before the log is read: what came with the end is then in it.
+        let job = door.job(id, None).await?;
+        let is_over = ended(&job.value);
+        loop {
+            let page = door.events(id, after, PAGE_MAX).await?;
+            let events = show::list(&page.value, "events");
+            for event in events {
+                after = event["version"].as_i64().unwrap_or(after);
+                out.show(event, |out| show::event(out, event));
+            }
+            if events.len() < PAGE_MAX {
+                break;
+            }
+        }
+        if is_over {
+            let is_completed = job.value["status"] == "completed";
+            return if is_completed { Ok(()) } else { Err(Failure::told()) };
+        }
+        door.changed().await;
+    }
+}
+
+/// Whether a job has ended.
+pub fn ended(job: &Value) -> bool {
+    !job["finished_at"].is_null()
+}
+
+async fn logs(logging: Logging, door: &dyn Door, out: &Out) -> Outcome {
+    let (id, mut after) = (JobId::parse(&logging.id)?, logging.after);
+    loop {
+        let reply = door.logs(id, after, PAGE_MAX).await?;
+        let lines = show::list(&reply.value, "lines");
+        for line in lines {
+            after = line["n"].as_i64().unwrap_or(after);
+            out.show(line, |out| show::log_line(out, line));
+        }
+        if lines.len() < PAGE_MAX {
+            return Ok(());
+        }
+    }
+}
+
+async fn cancel(cancelling: Cancelling, door: &dyn Door, out: &Out) -> Outcome {
+    let Some(id) = &cancelling.which.id else {
+        return many(&cancelling.which, &Action::Cancel { reason: cancelling.reason }, door, out).await;
+    };
+    let (id, after_ms) = (JobId::parse(id)?, cancelling.force_after.ms());
+    let reply = door.cancel(id, cancelling.reason, cancelling.force, after_ms).await?;
+    show::reply(out, &reply, |out, value| match value["job"]["status"].as_str() {
+        Some("cancelled") => out.line(format!("{id} is cancelled")),
+        status => out.line(format!(
+            "{id} is {}: its holder was asked to stop, and is stopped if it does not",
+            status.unwrap_or_default()
+        )),
+    });
+    Ok(())
+}
+
+async fn redrive(redriving: Redriving, door: &dyn Door, out: &Out) -> Outcome {
+    let run_at = redriving.run_at.map(|moment| moment.0);
+    let Some(id) = &redriving.which.id else {
+        let spread_ms = redriving.spread.map_or(0, |spread| spread.ms());
+        return many(&redriving.which, &Action::Redrive { run_at, spread_ms }, door, out).await;
+    };
+    let id = JobId::parse(id)?;
+    let reply = door.redrive(id, run_at.map_or(RunAt::Now, RunAt::At), redriving.from_start).await?;
+    show::reply(out, &reply, |out, value| {
+        out.line(format!("{id} is pending again, due at {}", show::text(&value["job"]["due_at"])));
+    });
+    Ok(())
+}
+
+/// Meets everything that a filter matches, page by page.
+async fn many(which: &Acting, action: &Action, door: &dyn Door, out: &Out) -> Outcome {
+    let pairs = filter::parse(&which.filter)?;
+    let (mut matched, mut done, mut skipped) = (0, 0, 0);
+    let (mut sample, mut cursor): (Vec<Value>, _) = (Vec::new(), None);
+    loop {
+        let reply = door.bulk(&pairs, action, which.dry_run, cursor).await?;
+        let number = |name: &str| reply.value[name].as_u64().unwrap_or(0);
+        matched += number("matched");
+        done += number("done");
+        skipped += number("skipped");
+        if sample.is_empty() {
+            sample = show::list(&reply.value, "sample").to_vec();
+        }
+        cursor = reply.value["next_cursor"].as_str().map(str::to_owned);
+        if cursor.is_none() {
+            break;
+        }
+    }
+    let answer = json!({ "matched": matched, "done": done, "skipped": skipped, "sample": sample, "dry_run": which.dry_run });
+    out.show(&answer, |out| {
+        for id in &sample {
+            out.line(show::text(id));
+        }
+        if matched > sample.len() as u64 {
+            out.line(format!("… and {} more", matched - sample.len() as u64));
+        }
+        let word = if which.dry_run { "nothing was changed" } else { "done" };
+        out.line(format!("{matched} matched, {done} changed, {skipped} had moved on; {word}"));
+    });
+    Ok(())
+}
+
+async fn fork(forking: Forking, door: &dyn Door, out: &Out) -> Outcome {
+    let payload = payload(forking.payload.as_deref(), PAYLOAD_MAX_BYTES)?;
+    let reply = door.fork(JobId::parse(&forking.id)?, forking.from_version, payload).await?;
+    show::reply(out, &reply, |out, value| out.line(show::text(&value["job"]["id"])));
+    Ok(())
+}
+
+async fn signal(signalling: Signalling, door: &dyn Door, out: &Out) -> Outcome {
+    let payload = payload(signalling.payload.as_deref(), EVENT_PAYLOAD_MAX_BYTES)?;
+    let key = signalling.signal_key.map(|key| Key::parse("key", key)).transpose()?;
+    let name = Name::parse("name", signalling.name)?;
+    let reply = door.signal(JobId::parse(&signalling.id)?, name, payload, key).await?;
+    show::reply(out, &reply, |out, value| {
+        let is_repeat = value["duplicate"] == true;
+        out.line(if is_repeat { "it was signalled before with this key" } else { "signalled" });
+    });
+    Ok(())
+}

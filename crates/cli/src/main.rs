@@ -1,0 +1,50 @@
+//! The command `windlass`: durable background jobs from a shell.
+//!
+//! | to learn about | read |
+//! |---|---|
+//! | what can be typed | [`args`] |
+//! | where each setting comes from | [`settings`] |
+//! | how a command reaches jobs, on a store or through a server | [`door`] |
+//! | what is printed, and how a failure becomes an exit code | [`out`], [`fail`] |
+//! | any program as a handler | [`work`], [`exec`] |
+//!
+//! This is the only room that knows everything. It decides nothing about jobs: the store does.
+
+mod args;
+mod bulk;
+mod demo;
+mod doctor;
+mod door;
+mod enqueue;
+mod exec;
+mod fail;
+mod jobs;
+mod migrate;
+mod out;
+mod reap;
+mod registry;
+mod run;
+mod serve;
+mod settings;
+mod shape;
+mod show;
+mod span;
+mod verify;
+mod work;
+
+use args::Cli;
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let out = out::Out::new(cli.global.json);
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return out.fail(&fail::Failure::failed(format!("no threads to run on: {error}"))),
+    };
+    match runtime.block_on(run::run(cli, &out)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => out.fail(&failure),
+    }
+}

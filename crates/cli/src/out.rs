@@ -1,0 +1,142 @@
+//! What is printed: JSON for programs, aligned columns for people, colours only on a terminal.
+
+use crate::fail::{Exit, Failure};
+use serde_json::Value;
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+/// Where a command prints.
+#[derive(Debug)]
+pub struct Out {
+    /// Whether a program reads it.
+    pub is_json: bool,
+    has_colour: bool,
+}
+
+impl Out {
+    /// Prints to standard output.
+    pub fn new(is_json: bool) -> Self {
+        let is_wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+        Self { is_json, has_colour: !is_json && is_wanted && io::stdout().is_terminal() }
+    }
+
+    /// One line. A reader that went away, as `head` does, ends the command quietly.
+    pub fn line(&self, text: impl AsRef<str>) {
+        if let Err(error) = writeln!(io::stdout().lock(), "{}", text.as_ref()) {
+            let is_gone = error.kind() == io::ErrorKind::BrokenPipe;
+            std::process::exit(if is_gone { 0 } else { i32::from(Exit::Failed as u8) });
+        }
+    }
+
+    /// JSON, on one line.
+    pub fn json(&self, value: &Value) {
+        self.line(value.to_string());
+    }
+
+    /// JSON for programs, or what `people` makes of it.
+    pub fn show(&self, value: &Value, people: impl FnOnce(&Self)) {
+        if self.is_json { self.json(value) } else { people(self) }
+    }
+
+    /// Columns, with a head. Says so when there is nothing.
+    pub fn table(&self, head: &[&str], rows: &[Vec<String>], nothing: &str) {
+        if rows.is_empty() {
+            self.line(nothing);
+            return;
+        }
+        let width = |column: usize| {
+            let of = |row: &Vec<String>| row.get(column).map_or(0, |cell| cell.chars().count());
+            rows.iter().map(of).chain([head[column].chars().count()]).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..head.len()).map(width).collect();
+        let names: Vec<String> = head.iter().map(|name| (*name).to_owned()).collect();
+        self.line(self.bold(&aligned(&names, &widths, |_, cell| cell)));
+        for row in rows {
+            let paint = |column: usize, cell: String| {
+                if head[column] == "STATUS" { self.status(&cell) } else { cell }
+            };
+            self.line(aligned(row, &widths, paint));
+        }
+    }
+
+    /// `name  value` lines.
+    pub fn fields(&self, fields: &[(&str, String)]) {
+        let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        for (name, value) in fields {
+            let name = format!("{name:width$}");
+            self.line(format!("{}  {value}", self.dim(&name)));
+        }
+    }
+
+    /// Tells what went wrong on standard error, and what the process ends with.
+    pub fn fail(&self, failure: &Failure) -> ExitCode {
+        if !failure.is_told {
+            let told = if self.is_json {
+                failure.to_json().to_string()
+            } else {
+                format!("windlass: {}", failure.detail)
+            };
+            // Nobody is left to be told that standard error is closed.
+            let _ = writeln!(io::stderr().lock(), "{told}");
+        }
+        ExitCode::from(failure.exit as u8)
+    }
+
+    /// A remark beside the output, for people only.
+    pub fn remark(&self, text: impl AsRef<str>) {
+        if !self.is_json {
+            let _ = writeln!(io::stderr().lock(), "{}", text.as_ref());
+        }
+    }
+
+    /// A status in its colour, padding included.
+    pub fn status(&self, word: &str) -> String {
+        let colour = match word.trim() {
+            "completed" | "approved" | "ok" => "32",
+            "failed" | "timed_out" | "denied" | "expired" | "wrong" => "31",
+            "running" | "assigned" => "36",
+            "retry" | "orphaned" | "waiting" | "paused" | "warning" => "33",
+            "cancelled" | "void" => "90",
+            _ => return word.to_owned(),
+        };
+        self.paint(colour, word)
+    }
+
+    /// Bold text.
+    pub fn bold(&self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    /// Faint text.
+    pub fn dim(&self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    fn paint(&self, style: &str, text: &str) -> String {
+        if self.has_colour { format!("\x1b[{style}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+fn aligned(row: &[String], widths: &[usize], paint: impl Fn(usize, String) -> String) -> String {
+    let last = row.len().saturating_sub(1);
+    let cell = |(column, text): (usize, &String)| {
+        let width = if column == last { 0 } else { widths[column] };
+        paint(column, format!("{}{}", plain(text), " ".repeat(width.saturating_sub(text.chars().count()))))
+    };
+    row.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ")
+}
+
+/// Text of others on a terminal: control characters would be commands to it.
+pub fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_of_others_commands_no_terminal() {
+        assert_eq!(plain("a\x1b[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
+    }
+}

@@ -1,0 +1,207 @@
+//! What surrounds jobs: `windlass approvals`, `queues`, `workers`, `audit`, `keys`.
+
+use crate::args::{
+    ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueuesCommand, WorkersCommand,
+};
+use crate::door::{Door, KeyDraft};
+use crate::fail::{Failure, Outcome};
+use crate::out::Out;
+use crate::shape::{ROLES, role_word};
+use crate::show::{self, list, moment, names, short, text};
+use serde_json::Value;
+use windlass_core::{ApprovalId, Invalid, JobId, LeaseMs, Name, QueueDefaults, Role, Who};
+use windlass_store::fresh;
+
+/// `windlass approvals …`
+pub async fn approvals(command: ApprovalsCommand, door: &dyn Door, out: &Out) -> Outcome {
+    match command {
+        ApprovalsCommand::Ls { status, job, limit } => {
+            let job = job.map(|id| JobId::parse(&id)).transpose()?;
+            let reply = door.approvals(job, status, limit.into()).await?;
+            show::reply(out, &reply, |out, page| {
+                let row = |approval: &Value| {
+                    let votes = format!("{}/{}", text(&approval["approved"]), text(&approval["required"]));
+                    let (id, job, name) = (&approval["id"], &approval["job_id"], &approval["name"]);
+                    let (expires, prompt) =
+                        (moment(&approval["expires_at"]), short(&text(&approval["prompt"]), 60));
+                    vec![text(id), text(job), text(name), text(&approval["status"]), votes, expires, prompt]
+                };
+                let rows: Vec<_> = list(page, "approvals").iter().map(row).collect();
+                let head = ["ID", "JOB", "NAME", "STATUS", "VOTES", "EXPIRES", "PROMPT"];
+                out.table(&head, &rows, "no approval is asked for");
+            });
+            Ok(())
+        }
+        ApprovalsCommand::Approve(deciding) => decide(deciding, true, door, out).await,
+        ApprovalsCommand::Deny(deciding) => decide(deciding, false, door, out).await,
+    }
+}
+
+async fn decide(deciding: Deciding, approve: bool, door: &dyn Door, out: &Out) -> Outcome {
+    let id = ApprovalId::parse(&deciding.id)?;
+    let reply = door.decide(id, approve, deciding.reason, deciding.token).await?;
+    show::reply(out, &reply, |out, value| out.line(format!("{id} is {}", text(&value["status"]))));
+    Ok(())
+}
+
+/// `windlass queues …`
+pub async fn queues(command: QueuesCommand, door: &dyn Door, out: &Out) -> Outcome {
+    let reply = match command {
+        QueuesCommand::Ls => {
+            let reply = door.queues().await?;
+            show::reply(out, &reply, |out, page| show_queues(out, list(page, "queues")));
+            return Ok(());
+        }
+        QueuesCommand::Pause(which) => door.pause(Name::parse("queue", which.queue)?, true).await?,
+        QueuesCommand::Resume(which) => door.pause(Name::parse("queue", which.queue)?, false).await?,
+        QueuesCommand::Set(settings) => {
+            let defaults = QueueDefaults {
+                max_retries: settings.max_retries,
+                timeout_ms: settings.timeout.map(|span| span.ms()),
+                lease_ms: settings.lease.map(|span| LeaseMs::new(span.ms())).transpose()?,
+                grace_ms: settings.grace.map(|span| span.ms()),
+                backoff: None,
+            };
+            defaults.check()?;
+            door.set_queue(Name::parse("queue", settings.queue)?, defaults).await?
+        }
+    };
+    show::reply(out, &reply, |out, value| show_queues(out, std::slice::from_ref(&value["queue"])));
+    Ok(())
+}
+
+fn show_queues(out: &Out, queues: &[Value]) {
+    let row = |queue: &Value| {
+        let more = if queue["due_capped"] == true { "+" } else { "" };
+        let paused = &queue["paused"];
+        let (status, by) = if paused.is_null() {
+            ("open", String::new())
+        } else {
+            ("paused", format!("by {} at {}", text(&paused["by"]), moment(&paused["at"])))
+        };
+        let due = format!("{}{more}", text(&queue["due"]));
+        let defaults = Some(text(&queue["defaults"])).filter(|text| text != "{}").unwrap_or_default();
+        vec![text(&queue["name"]), status.to_owned(), due, moment(&queue["oldest_due_at"]), defaults, by]
+    };
+    let rows: Vec<_> = queues.iter().map(row).collect();
+    out.table(
+        &["QUEUE", "STATUS", "DUE", "OLDEST DUE", "DEFAULTS", "PAUSED"],
+        &rows,
+        "no queue has a job or a setting",
+    );
+}
+
+/// `windlass workers …`
+pub async fn workers(command: WorkersCommand, door: &dyn Door, out: &Out) -> Outcome {
+    match command {
+        WorkersCommand::Ls => {
+            let reply = door.workers().await?;
+            show::reply(out, &reply, |out, page| {
+                let row = |worker: &Value| {
+                    let status = match (worker["live"] == true, worker["draining"] == true) {
+                        (false, _) => "gone",
+                        (true, true) => "draining",
+                        (true, false) => "live",
+                    };
+                    let (queues, kinds) = (names(&worker["queues"]), names(&worker["kinds"]));
+                    let kinds = if kinds.is_empty() { "all".to_owned() } else { kinds };
+                    let (capacity, seen) = (text(&worker["capacity"]), moment(&worker["seen_at"]));
+                    vec![text(&worker["id"]), status.to_owned(), queues, kinds, capacity, seen]
+                };
+                let rows: Vec<_> = list(page, "workers").iter().map(row).collect();
+                out.table(
+                    &["WORKER", "STATUS", "QUEUES", "KINDS", "CAPACITY", "SEEN"],
+                    &rows,
+                    "no worker has reported",
+                );
+            });
+        }
+        WorkersCommand::Drain { id } => {
+            let reply = door.drain(Who::parse("worker", id)?).await?;
+            show::reply(out, &reply, |out, value| {
+                out.line(format!("{} takes no more jobs", text(&value["worker"]["id"])));
+            });
+        }
+    }
+    Ok(())
+}
+
+/// `windlass audit …`
+pub async fn audit(command: AuditCommand, door: &dyn Door, out: &Out) -> Outcome {
+    let AuditCommand::Ls { limit } = command;
+    let reply = door.audit(limit.into()).await?;
+    show::reply(out, &reply, |out, page| {
+        let row = |entry: &Value| {
+            let (actor, action, target) =
+                (text(&entry["actor"]), text(&entry["action"]), text(&entry["target"]));
+            vec![moment(&entry["at"]), actor, action, target, short(&text(&entry["detail"]), 100)]
+        };
+        let rows: Vec<_> = list(page, "entries").iter().map(row).collect();
+        out.table(&["AT", "ACTOR", "ACTION", "TARGET", "DETAIL"], &rows, "nothing is on record");
+    });
+    Ok(())
+}
+
+/// `windlass keys …`
+pub async fn keys(command: KeysCommand, door: &dyn Door, out: &Out) -> Outcome {
+    match command {
+        KeysCommand::Create(new) => {
+            let reply = door.create_key(draft(new)?).await?;
+            show::reply(out, &reply, |out, value| {
+                out.line(text(&value["secret"]));
+                out.remark("windlass: this is the key; it is shown once and kept nowhere");
+            });
+        }
+        KeysCommand::Ls => {
+            let reply = door.keys().await?;
+            show::reply(out, &reply, |out, page| {
+                let row = |key: &Value| {
+                    let status = if key["revoked_at"].is_null() { "valid" } else { "revoked" };
+                    let queues =
+                        if key["queues"].is_null() { "all".to_owned() } else { names(&key["queues"]) };
+                    let (roles, expires) = (names(&key["roles"]), moment(&key["expires_at"]));
+                    vec![
+                        text(&key["name"]),
+                        status.to_owned(),
+                        roles,
+                        queues,
+                        moment(&key["created_at"]),
+                        expires,
+                    ]
+                };
+                let rows: Vec<_> = list(page, "keys").iter().map(row).collect();
+                out.table(
+                    &["NAME", "STATUS", "ROLES", "QUEUES", "CREATED", "EXPIRES"],
+                    &rows,
+                    "there are no keys",
+                );
+            });
+        }
+        KeysCommand::Revoke { name } => {
+            let reply = door.revoke_key(Who::parse("name", name)?).await?;
+            show::reply(out, &reply, |out, value| {
+                out.line(format!("{} is revoked", text(&value["key"]["name"])))
+            });
+        }
+    }
+    Ok(())
+}
+
+fn draft(new: NewKey) -> Outcome<KeyDraft> {
+    let roles =
+        new.role.iter().flat_map(|words| words.split(',')).map(role).collect::<Result<Vec<_>, _>>()?;
+    let queues = new.queue.iter().map(|queue| Name::parse("queue", queue)).collect::<Result<Vec<_>, _>>()?;
+    let after = new.expires.map(|span| fresh::wall_clock().plus_ms(span.ms()));
+    let expires_at = new.expires_at.map(|moment| moment.0).or(after);
+    if expires_at.is_some_and(|at| at <= fresh::wall_clock()) {
+        return Err(Failure::usage("the key would have expired already; choose a later end"));
+    }
+    let queues = (!queues.is_empty()).then_some(queues);
+    Ok(KeyDraft { name: Who::parse("name", new.name)?, roles, queues, expires_at })
+}
+
+fn role(word: &str) -> Result<Role, Invalid> {
+    let all = || ROLES.map(role_word).join(", ");
+    let found = ROLES.into_iter().find(|role| role_word(*role) == word);
+    found.ok_or_else(|| Invalid::new("role", word, format!("must be one of {}", all())))
+}

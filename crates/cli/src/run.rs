@@ -1,0 +1,184 @@
+//! From what was typed to what is done: settings, a door, a command.
+
+use crate::args::{Cli, Command, KeysCommand, QueuesCommand};
+use crate::door::{Door, OnStore, Remote};
+use crate::fail::{Failure, Outcome};
+use crate::out::Out;
+use crate::settings::{self, Settings};
+use crate::{demo, doctor, enqueue, jobs, migrate, registry, serve, verify, work};
+use clap::CommandFactory;
+use serde_json::{Value, json};
+use windlass::Client;
+use windlass_core::Actor;
+use windlass_core::limits::ACTOR_MAX_BYTES;
+
+/// Carries out what was typed.
+pub async fn run(cli: Cli, out: &Out) -> Outcome {
+    match &cli.command {
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(*shell, &mut Cli::command(), "windlass", &mut script);
+            out.line(String::from_utf8_lossy(&script).trim_end());
+            return Ok(());
+        }
+        Command::Explain { code } => return explain(code.as_deref(), out),
+        _ => {}
+    }
+    let settings = Settings::read(&cli.global, &settings::environment)?;
+    match cli.command {
+        Command::Config => {
+            config(&settings, out);
+            Ok(())
+        }
+        Command::Enqueue(_)
+        | Command::Jobs(_)
+        | Command::Approvals(_)
+        | Command::Queues(_)
+        | Command::Workers(_)
+        | Command::Audit(_)
+        | Command::Keys(_) => on_door(cli.command, &settings, out).await,
+        command => on_own_store(command, &settings, out).await,
+    }
+}
+
+/// Commands that are for a store itself, never through a server.
+async fn on_own_store(command: Command, settings: &Settings, out: &Out) -> Outcome {
+    if settings.url.is_some() && settings.store.source == settings::Source::Default {
+        let told = "this command works on a store, not through a server; name the store with --store";
+        return Err(Failure::usage(told));
+    }
+    match command {
+        Command::Migrate(args) => migrate::run(&args, settings, out).await,
+        Command::Verify(args) => verify::run(&args, settings, out).await,
+        Command::Doctor => doctor::run(settings, out).await,
+        Command::Work(args) => work::run(args, settings).await,
+        Command::Serve(args) => serve::run(args, settings, out).await,
+        Command::Demo(args) => demo::run(args, settings, out).await,
+        _ => Ok(()),
+    }
+}
+
+async fn on_door(command: Command, settings: &Settings, out: &Out) -> Outcome {
+    let door = door(settings, creates(&command)).await?;
+    let door = &*door;
+    match command {
+        Command::Enqueue(args) => enqueue::run(args, door, out).await,
+        Command::Jobs(command) => jobs::run(command, door, out).await,
+        Command::Approvals(command) => registry::approvals(command, door, out).await,
+        Command::Queues(command) => registry::queues(command, door, out).await,
+        Command::Workers(command) => registry::workers(command, door, out).await,
+        Command::Audit(command) => registry::audit(command, door, out).await,
+        Command::Keys(command) => registry::keys(command, door, out).await,
+        _ => Ok(()),
+    }
+}
+
+/// Whether a command may create the store it is for. Those that only read, or act on what must be there, do not.
+fn creates(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Enqueue(_)
+            | Command::Keys(KeysCommand::Create(_))
+            | Command::Queues(QueuesCommand::Pause(_) | QueuesCommand::Set(_))
+    )
+}
+
+async fn door(settings: &Settings, create: bool) -> Outcome<Box<dyn Door>> {
+    if let Some(url) = &settings.url
+        && settings.goes_through_server()?
+    {
+        return Ok(Box::new(Remote::new(&url.value, settings.key.as_ref().map(|key| key.value.clone()))?));
+    }
+    Ok(Box::new(on_store(settings, create).await?))
+}
+
+/// The store that is in force.
+pub async fn on_store(settings: &Settings, create: bool) -> Outcome<OnStore> {
+    let client = open(settings, create, None).await?;
+    Ok(OnStore::new(client, actor()?))
+}
+
+/// Opens the store that is in force.
+pub async fn open(settings: &Settings, create: bool, connections: Option<usize>) -> Outcome<Client> {
+    let mut builder = Client::builder(&settings.store.value).migrate(create).actor(actor()?.as_str());
+    if let Some(schema) = &settings.schema {
+        builder = builder.schema(&schema.value);
+    }
+    if let Some(url) = &settings.notify_url {
+        builder = builder.notify_url(&url.value);
+    }
+    if let Some(connections) = connections {
+        builder = builder.pool(connections);
+    }
+    builder.connect().await.map_err(|error| told_with_fix(Failure::from(error)))
+}
+
+fn told_with_fix(mut failure: Failure) -> Failure {
+    if failure.detail.contains("there is no store") || failure.detail.contains("no Windlass store") {
+        failure.detail += "; `windlass migrate` creates it, `windlass config` shows where it is looked for";
+    }
+    failure
+}
+
+/// Who acts: the user of this shell.
+fn actor() -> Outcome<Actor> {
+    let user = settings::environment("USER").or_else(|| settings::environment("LOGNAME"));
+    let name: String = user.map_or_else(|| "cli".to_owned(), |user| format!("cli:{user}"));
+    let fits: String = name.chars().filter(|c| !c.is_control()).take(ACTOR_MAX_BYTES / 4).collect();
+    Ok(Actor::parse("actor", fits)?)
+}
+
+/// The page of a code, or all codes.
+fn explain(code: Option<&str>, out: &Out) -> Outcome {
+    let Some(code) = code else {
+        let entry = |code: &windlass_http::Code| json!({ "code": code.code, "title": code.title });
+        let all: Vec<Value> = windlass_http::CODES.iter().map(entry).collect();
+        out.show(&json!({ "codes": all }), |out| {
+            let row = |code: &windlass_http::Code| vec![code.code.to_owned(), code.title.to_owned()];
+            out.table(&["CODE", "MEANS"], &windlass_http::CODES.iter().map(row).collect::<Vec<_>>(), "");
+        });
+        return Ok(());
+    };
+    let unknown = || Failure::not_found(format!("there is no code {code:?}; `windlass explain` lists them"));
+    let page = windlass_http::explain(code).ok_or_else(unknown)?;
+    out.show(&json!({ "code": code, "page": page }), |out| out.line(page.trim_end()));
+    Ok(())
+}
+
+fn config(settings: &Settings, out: &Out) {
+    let shown = settings.shown();
+    let entry = |(name, value, source): &(&str, Option<String>, settings::Source)| {
+        ((*name).to_owned(), json!({ "value": value, "source": source.to_string() }))
+    };
+    let file = settings.file.as_ref().map(|path| path.display().to_string());
+    let mut document: serde_json::Map<String, Value> = shown.iter().map(entry).collect();
+    document.insert("file".to_owned(), json!(file));
+    out.show(&Value::Object(document), |out| {
+        let row = |(name, value, source): &(&str, Option<String>, settings::Source)| {
+            let from = match (value, source, &file) {
+                (None, ..) => String::new(),
+                (_, settings::Source::File, Some(path)) => path.clone(),
+                (_, source, _) => source.to_string(),
+            };
+            vec![(*name).to_owned(), value.clone().unwrap_or_else(|| "-".to_owned()), from]
+        };
+        out.table(&["SETTING", "VALUE", "FROM"], &shown.iter().map(row).collect::<Vec<_>>(), "");
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn reading_never_creates_a_store() {
+        let command = |words: &[&str]| Cli::try_parse_from([&["windlass"], words].concat()).unwrap().command;
+        assert!(creates(&command(&["enqueue", "k"])));
+        for words in
+            [&["jobs", "ls"][..], &["queues", "ls"], &["keys", "ls"], &["audit", "ls"], &["workers", "ls"]]
+        {
+            assert!(!creates(&command(words)), "{words:?}");
+        }
+    }
+}

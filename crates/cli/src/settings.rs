@@ -1,0 +1,259 @@
+//! Where each setting comes from: flags, then `WINDLASS_*`, then `windlass.toml`, then `DB_*`, then defaults.
+
+use crate::args::Global;
+use crate::fail::{Failure, Outcome};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde::Deserialize;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The store when nothing is said.
+pub const STORE: &str = "sqlite:windlass-data/windlass.db";
+/// The file that is read when there is one.
+const FILE: &str = "windlass.toml";
+/// The other way to say where PostgreSQL is.
+pub const DB_VARIABLES: [&str; 5] = ["DB_HOST", "DB_PORT", "DB_USER", "DB_PASSWORD", "DB_NAME"];
+
+/// Where a value came from, the strongest first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Source {
+    /// Typed.
+    Flag,
+    /// A variable `WINDLASS_…`.
+    Environment,
+    /// `windlass.toml`.
+    File,
+    /// The variables `DB_…`.
+    Database,
+    /// Nobody said anything.
+    Default,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Flag => "flag",
+            Self::Environment => "environment",
+            Self::File => "file",
+            Self::Database => "DB_* variables",
+            Self::Default => "default",
+        })
+    }
+}
+
+/// A value and where it came from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// The value.
+    pub value: String,
+    /// Where it came from.
+    pub source: Source,
+}
+
+/// What is in force.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Where jobs are kept.
+    pub store: Setting,
+    /// A direct connection for wake-ups, beside a pooler.
+    pub notify_url: Option<Setting>,
+    /// The schema in PostgreSQL.
+    pub schema: Option<Setting>,
+    /// The server to go through.
+    pub url: Option<Setting>,
+    /// The key for it.
+    pub key: Option<Setting>,
+    /// The file that was read.
+    pub file: Option<PathBuf>,
+}
+
+/// `windlass.toml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    store: Option<String>,
+    notify_url: Option<String>,
+    schema: Option<String>,
+    url: Option<String>,
+    key: Option<String>,
+}
+
+/// Reads the environment; tests bring their own.
+pub type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// The environment of this process. An empty variable says nothing.
+pub fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+impl Settings {
+    /// What is in force for these flags.
+    pub fn read(flags: &Global, env: Environment<'_>) -> Outcome<Self> {
+        let (file, path) = read_file(flags.config.as_deref(), env)?;
+        let pick = |flag: &Option<String>, variable: &str, in_file: Option<String>| {
+            let setting = |source| move |value| Setting { value, source };
+            let flag = flag.clone().map(setting(Source::Flag));
+            flag.or_else(|| env(variable).map(setting(Source::Environment)))
+                .or_else(|| in_file.map(setting(Source::File)))
+        };
+        let store = pick(&flags.store, "WINDLASS_STORE", file.store)
+            .or_else(|| database(env).map(|value| Setting { value, source: Source::Database }))
+            .unwrap_or_else(|| Setting { value: STORE.to_owned(), source: Source::Default });
+        Ok(Self {
+            store,
+            notify_url: pick(&flags.notify_url, "WINDLASS_NOTIFY_URL", file.notify_url),
+            schema: pick(&flags.schema, "WINDLASS_SCHEMA", file.schema),
+            url: pick(&flags.url, "WINDLASS_URL", file.url),
+            key: pick(&flags.key, "WINDLASS_KEY", file.key),
+            file: path,
+        })
+    }
+
+    /// Whether commands go through a server: it was named, and a store was not named more strongly.
+    pub fn goes_through_server(&self) -> Outcome<bool> {
+        let Some(url) = &self.url else { return Ok(false) };
+        if self.store.source == url.source {
+            let both = format!("both a store and a server are named ({}); name one of them", url.source);
+            return Err(Failure::usage(both));
+        }
+        Ok(url.source < self.store.source)
+    }
+
+    /// Everything in force, secrets masked, by name.
+    pub fn shown(&self) -> Vec<(&'static str, Option<String>, Source)> {
+        let shown = |setting: &Option<Setting>| setting.as_ref().map(|s| masked(&s.value));
+        let source = |setting: &Option<Setting>| setting.as_ref().map_or(Source::Default, |s| s.source);
+        vec![
+            ("store", Some(masked(&self.store.value)), self.store.source),
+            ("notify_url", shown(&self.notify_url), source(&self.notify_url)),
+            ("schema", shown(&self.schema), source(&self.schema)),
+            ("url", shown(&self.url), source(&self.url)),
+            ("key", self.key.as_ref().map(|_| "***".to_owned()), source(&self.key)),
+        ]
+    }
+}
+
+fn read_file(flag: Option<&Path>, env: Environment<'_>) -> Outcome<(File, Option<PathBuf>)> {
+    let named = flag.map(Path::to_owned).or_else(|| env("WINDLASS_CONFIG").map(PathBuf::from));
+    let path = named.clone().unwrap_or_else(|| PathBuf::from(FILE));
+    let text = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => {
+            return Ok((File::default(), None));
+        }
+        Err(error) => return Err(Failure::usage(format!("{} cannot be read: {error}", path.display()))),
+    };
+    // The message of the parser shows the line, which may hold a key: only its first line is told.
+    let parsed = toml::from_str(&text).map_err(|error| {
+        let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+        Failure::usage(format!("{}, line {line}: {}", path.display(), error.message()))
+    })?;
+    Ok((parsed, Some(path)))
+}
+
+/// A URL from `DB_HOST` and its friends, if any says where a server is.
+fn database(env: Environment<'_>) -> Option<String> {
+    let [host, port, user, password, name] = DB_VARIABLES.map(env);
+    if host.is_none() && name.is_none() {
+        return None;
+    }
+    let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let who = match (user, password) {
+        (Some(user), Some(password)) => format!("{}:{}@", encoded(&user), encoded(&password)),
+        (Some(user), None) => format!("{}@", encoded(&user)),
+        (None, _) => String::new(),
+    };
+    let host = host.unwrap_or_else(|| "localhost".to_owned());
+    let port = port.unwrap_or_else(|| "5432".to_owned());
+    let name = name.map(|name| encoded(&name)).unwrap_or_default();
+    // A path is the folder of a socket, which a URL can only name encoded.
+    let host = if host.starts_with('/') { encoded(&host) } else { host };
+    Some(format!("postgres://{who}{host}:{port}/{name}"))
+}
+
+/// A URL without its password.
+pub fn masked(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let end = rest.find('/').unwrap_or(rest.len());
+    let shown = match rest[..end].rsplit_once('@') {
+        Some((who, host)) if who.contains(':') => {
+            let user = who.split(':').next().unwrap_or_default();
+            format!("{scheme}://{user}:***@{host}{}", &rest[end..])
+        }
+        _ => url.to_owned(),
+    };
+    match shown.split_once("password=") {
+        None => shown,
+        Some((before, after)) => {
+            let end = after.find('&').unwrap_or(after.len());
+            format!("{before}password=***{}", &after[end..])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(flags: Global, variables: &[(&str, &str)]) -> Settings {
+        let env = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
+        Settings::read(&flags, &env).unwrap()
+    }
+
+    #[test]
+    fn the_strongest_source_counts() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("windlass.toml");
+        std::fs::write(&path, "store = \"sqlite:of-file.db\"\n").unwrap();
+        let config = Some(path.clone());
+        let flags = |store: Option<&str>| Global {
+            store: store.map(str::to_owned),
+            config: config.clone(),
+            ..Global::default()
+        };
+        let env = [("WINDLASS_STORE", "sqlite:of-env.db"), ("DB_HOST", "db")];
+        let of = |settings: Settings| (settings.store.value, settings.store.source);
+        assert_eq!(of(read(flags(Some("memory:")), &env)), ("memory:".into(), Source::Flag));
+        assert_eq!(of(read(flags(None), &env)), ("sqlite:of-env.db".into(), Source::Environment));
+        assert_eq!(of(read(flags(None), &[("DB_HOST", "db")])), ("sqlite:of-file.db".into(), Source::File));
+        std::fs::write(&path, "").unwrap();
+        assert_eq!(
+            of(read(flags(None), &[("DB_HOST", "db")])),
+            ("postgres://db:5432/".into(), Source::Database)
+        );
+        assert_eq!(of(read(flags(None), &[])), (STORE.into(), Source::Default));
+    }
+
+    #[test]
+    fn a_password_is_carried_over_and_never_shown() {
+        let env = [("DB_HOST", "db"), ("DB_USER", "app"), ("DB_PASSWORD", "p@ss:w/rd"), ("DB_NAME", "jobs")];
+        let settings = read(Global::default(), &env);
+        assert_eq!(settings.store.value, "postgres://app:p%40ss%3Aw%2Frd@db:5432/jobs");
+        assert_eq!(masked(&settings.store.value), "postgres://app:***@db:5432/jobs");
+        assert_eq!(
+            masked("postgres://db/jobs?user=a&password=hunter2&x=1"),
+            "postgres://db/jobs?user=a&password=***&x=1"
+        );
+        assert_eq!(masked("sqlite:a.db"), "sqlite:a.db");
+    }
+
+    #[test]
+    fn a_server_and_a_store_of_the_same_strength_are_refused() {
+        let named = |store: Option<&str>, url: Option<&str>| Global {
+            store: store.map(str::to_owned),
+            url: url.map(str::to_owned),
+            ..Global::default()
+        };
+        assert!(
+            read(named(None, Some("http://h")), &[("WINDLASS_STORE", "memory:")])
+                .goes_through_server()
+                .unwrap()
+        );
+        assert!(
+            !read(named(Some("memory:"), None), &[("WINDLASS_URL", "http://h")])
+                .goes_through_server()
+                .unwrap()
+        );
+        assert!(read(named(Some("memory:"), Some("http://h")), &[]).goes_through_server().is_err());
+    }
+}

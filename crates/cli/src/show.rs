@@ -1,0 +1,159 @@
+//! Documents of the API made readable for people.
+
+use crate::out::{Out, plain};
+use crate::shape::Reply;
+use serde_json::Value;
+
+/// The document for programs, byte for byte, or what `people` makes of it.
+pub fn reply(out: &Out, reply: &Reply, people: impl FnOnce(&Out, &Value)) {
+    if out.is_json { out.line(&reply.text) } else { people(out, &reply.value) }
+}
+
+/// A member that is a list.
+pub fn list<'a>(value: &'a Value, name: &str) -> &'a [Value] {
+    value[name].as_array().map_or(&[], Vec::as_slice)
+}
+
+/// A value as text: nothing for null, no quotes around texts, no control characters.
+pub fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => plain(text),
+        other => other.to_string(),
+    }
+}
+
+/// A value as JSON: what was given must be told from what it looks like. Nothing for null.
+fn raw(value: &Value) -> String {
+    if value.is_null() { String::new() } else { plain(&value.to_string()) }
+}
+
+/// A moment without its fraction.
+pub fn moment(value: &Value) -> String {
+    let text = text(value);
+    match text.split_once('.') {
+        Some((seconds, _)) => format!("{seconds}Z"),
+        None => text,
+    }
+}
+
+/// Names separated by commas.
+pub fn names(value: &Value) -> String {
+    value.as_array().map_or_else(String::new, |names| names.iter().map(text).collect::<Vec<_>>().join(","))
+}
+
+/// Shortened to fit a column.
+pub fn short(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    text.chars().take(most - 1).chain(['…']).collect()
+}
+
+/// A page of jobs.
+pub fn jobs(out: &Out, page: &Value) {
+    let row = |job: &Value| {
+        let tries = format!("{}/{}", text(&job["retries"]), text(&job["max_retries"]));
+        let told = match &job["error"]["code"] {
+            Value::Null => text(&job["stage"]),
+            code => text(code),
+        };
+        vec![
+            text(&job["id"]),
+            text(&job["kind"]),
+            text(&job["queue"]),
+            text(&job["status"]),
+            tries,
+            moment(&job["created_at"]),
+            short(&told, 40),
+        ]
+    };
+    let rows: Vec<Vec<String>> = list(page, "jobs").iter().map(row).collect();
+    let head = ["ID", "KIND", "QUEUE", "STATUS", "RETRIES", "CREATED", "SAYS"];
+    out.table(&head, &rows, "no job matches");
+    if let Some(cursor) = page["next_cursor"].as_str() {
+        out.remark(format!("more: --cursor {cursor}"));
+    }
+}
+
+/// One job with everything, and first of all why it is not running.
+pub fn job(out: &Out, job: &Value) {
+    let waits = [text(&job["waiting_for"]), text(&job["wait_name"])].join(" ");
+    let status = out.status(&text(&job["status"]));
+    out.line(format!(
+        "{} {} in {}: {status} {}",
+        text(&job["id"]),
+        text(&job["kind"]),
+        text(&job["queue"]),
+        waits.trim()
+    ));
+    let blocked = &job["blocked"];
+    if !blocked.is_null() {
+        let reason = text(&blocked["reason"]).replace('_', " ");
+        let since = moment(&blocked["since"]);
+        out.line(format!(
+            "not running: {reason}, by {}, since {since}; {}",
+            text(&blocked["by"]),
+            text(&blocked["fix"])
+        ));
+    }
+    let mut fields: Vec<(&str, String)> = Vec::new();
+    let mut put = |name: &'static str, value: String| {
+        if !value.is_empty() && value != "{}" {
+            fields.push((name, value));
+        }
+    };
+    put(
+        "attempt",
+        format!(
+            "{} (retries {} of {})",
+            text(&job["attempt"]),
+            text(&job["retries"]),
+            text(&job["max_retries"])
+        ),
+    );
+    put("priority", text(&job["priority"]));
+    put("progress", format!("{} % {}", text(&job["progress"]), text(&job["stage"])));
+    for (name, member) in [("created", "created_at"), ("due", "due_at"), ("deadline", "deadline_at")] {
+        put(name, moment(&job[member]));
+    }
+    for (name, member) in [("started", "started_at"), ("updated", "updated_at"), ("finished", "finished_at")]
+    {
+        put(name, moment(&job[member]));
+    }
+    put("held by", text(&job["lease"]["worker_id"]));
+    put("lease until", moment(&job["lease"]["expires_at"]));
+    put("agent", text(&job["agent_id"]));
+    put("parent", text(&job["parent_id"]));
+    put("tags", names(&job["tags"]));
+    put("metadata", text(&job["metadata"]));
+    for name in ["payload", "payload_base64", "checkpoint", "result", "result_base64"] {
+        put(name, short(&raw(&job[name]), 2_000));
+    }
+    let error = &job["error"];
+    if !error.is_null() {
+        put("error", format!("{}: {}", text(&error["code"]), short(&text(&error["message"]), 2_000)));
+    }
+    put("version", text(&job["version"]));
+    out.fields(&fields);
+}
+
+/// One event.
+pub fn event(out: &Out, event: &Value) {
+    let mut told = vec![raw(&event["detail"]), raw(&event["payload"]), raw(&event["payload_base64"])];
+    told.retain(|text| !text.is_empty());
+    out.line(format!(
+        "{:>4}  {}  {:<20}  {}  {}",
+        text(&event["version"]),
+        moment(&event["at"]),
+        text(&event["type"]),
+        out.dim(&text(&event["actor"])),
+        short(&told.join(" "), 400)
+    ));
+}
+
+/// One line of a handler.
+pub fn log_line(out: &Out, line: &Value) {
+    let head = format!("{} #{}", moment(&line["at"]), text(&line["attempt"]));
+    out.line(format!("{}  {}", out.dim(&head), text(&line["line"])));
+}

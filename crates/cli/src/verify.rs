@@ -1,0 +1,155 @@
+//! `windlass verify`: every job is what its log says, and no log has a gap.
+//!
+//! Read in bounded pages beside a running system: a row is compared with the fold of its log up to the row's own version,
+//! which nothing changes any more. What renewals move without an event is left out.
+
+use crate::args::VerifyArgs;
+use crate::fail::{Failure, Outcome};
+use crate::out::Out;
+use crate::run::on_store;
+use crate::settings::Settings;
+use crate::shape::Doc;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use windlass_core::limits::PAGE_MAX;
+use windlass_core::{Filter, Job, What};
+use windlass_store::{List, Listed, ReadEvents, Store, StoreError};
+
+/// Events per look: each may bring a mebibyte.
+const EVENTS: usize = 100;
+/// Where counting stops, for the bar.
+const CAP: i64 = 1_000_000;
+
+/// Checks everything, and tells each job that is wrong.
+pub async fn run(args: &VerifyArgs, settings: &Settings, out: &Out) -> Outcome {
+    let door = on_store(settings, false).await?;
+    let store = door.store();
+    let mut problems = file(settings).await?;
+    let counts = store.counts(CAP, None).await?;
+    let total: i64 = counts.statuses.iter().map(|(_, count)| count.n).sum();
+    let bar = bar(out, total);
+    let (mut checked, mut events, mut cursor) = (0u64, 0u64, None);
+    'pages: loop {
+        let page = store.jobs(List { filter: Filter::default(), cursor, limit: PAGE_MAX }, None).await??;
+        for listed in &page.items {
+            match check(store, listed).await? {
+                Ok(read) => events += read,
+                Err(why) => problems.push((Some(listed.job.id.to_string()), why)),
+            }
+            checked += 1;
+            bar.inc(1);
+            if problems.len() >= args.most {
+                break 'pages;
+            }
+        }
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    bar.finish_and_clear();
+    tell(out, checked, events, &problems)
+}
+
+fn bar(out: &Out, total: i64) -> ProgressBar {
+    if out.is_json {
+        return ProgressBar::hidden();
+    }
+    // It hides itself where standard error is no terminal.
+    let bar = ProgressBar::new(total.unsigned_abs());
+    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} jobs, {eta} left") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn tell(out: &Out, checked: u64, events: u64, problems: &[(Option<String>, String)]) -> Outcome {
+    let shown = |(job, why): &(Option<String>, String)| {
+        let mut doc = Doc::default();
+        doc.put("job_id", job).put("problem", why);
+        serde_json::to_value(doc).unwrap_or(Value::Null)
+    };
+    let answer = json!({ "jobs": checked, "events": events, "problems": problems.iter().map(shown).collect::<Vec<_>>() });
+    out.show(&answer, |out| {
+        for (job, why) in problems {
+            out.line(format!("{}  {why}", job.as_deref().unwrap_or("the file")));
+        }
+        match problems.len() {
+            0 => out.line(format!("{checked} jobs, {events} events: every job is what its log says")),
+            n => out.line(format!(
+                "{checked} jobs, {n} wrong; restore them from a back-up, and look who writes to the store"
+            )),
+        }
+    });
+    if problems.is_empty() { Ok(()) } else { Err(Failure::told()) }
+}
+
+/// The events of a job's log, or what is wrong with it.
+async fn check(store: &Arc<dyn Store>, listed: &Listed) -> Outcome<Result<u64, String>> {
+    let row = &listed.job;
+    let (mut folded, mut version): (Option<Job>, i64) = (None, 0);
+    while version < row.version {
+        let request = ReadEvents { job: row.id, after: version, limit: EVENTS, newest_first: false };
+        let events = match store.events(request, None).await {
+            Ok(events) => events,
+            Err(StoreError::Unavailable(why)) if why.contains("does not read back") => return Ok(Err(why)),
+            Err(error) => return Err(error.into()),
+        };
+        if events.is_empty() {
+            // A finished job may have been removed meanwhile, whole.
+            let is_gone = store.job(row.id, None).await?.is_none();
+            return Ok(if is_gone {
+                Ok(0)
+            } else {
+                Err(format!("its log ends at version {version} of {}", row.version))
+            });
+        }
+        for event in events.iter().take_while(|event| event.version <= row.version) {
+            if event.version != version + 1 {
+                return Ok(Err(format!("its log goes from version {version} to {}", event.version)));
+            }
+            version = event.version;
+            match &mut folded {
+                Some(job) => job.apply(event),
+                None => {
+                    let is_same = matches!(&event.what, What::JobCreated(facts) if **facts == listed.facts);
+                    if !is_same {
+                        return Ok(Err("its log does not begin with what the job is".to_owned()));
+                    }
+                    folded = Job::created(event);
+                }
+            }
+        }
+    }
+    match folded {
+        Some(job) if job.folded() == row.folded() => Ok(Ok(version.unsigned_abs())),
+        Some(job) => Ok(Err(format!(
+            "the row is not the fold of its log: {}",
+            differences(&row.folded(), &job.folded())
+        ))),
+        None => Ok(Err("it has no log".to_owned())),
+    }
+}
+
+/// The fields that differ, by their debug text, shortened.
+fn differences(row: &Job, log: &Job) -> String {
+    let lines =
+        |job: &Job| format!("{job:#?}").lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>();
+    let (row, log) = (lines(row), lines(log));
+    let differing = row.iter().zip(&log).filter(|(row, log)| row != log);
+    differing.take(5).map(|(row, log)| format!("row {row} log {log}")).collect::<Vec<_>>().join("; ")
+}
+
+/// What SQLite itself says about its file.
+async fn file(settings: &Settings) -> Outcome<Vec<(Option<String>, String)>> {
+    let Some(path) = settings.store.value.strip_prefix("sqlite:") else { return Ok(Vec::new()) };
+    let path = path.strip_prefix("//").unwrap_or(path).to_owned();
+    let opened =
+        tokio::task::spawn_blocking(move || windlass_sqlite::Options::new(path).create(false).open()).await;
+    let store = opened
+        .map_err(|e| Failure::failed(e.to_string()))?
+        .map_err(|e| Failure::unavailable(e.to_string()))?;
+    let said = store.integrity().await?;
+    Ok(if said == "ok" { Vec::new() } else { vec![(None, said)] })
+}

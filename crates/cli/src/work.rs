@@ -1,0 +1,124 @@
+//! `windlass work`: a worker whose handler is any program.
+
+use crate::args::WorkArgs;
+use crate::exec::Program;
+use crate::fail::{Failure, Outcome};
+use crate::reap::Reaper;
+use crate::run::open;
+use crate::settings::Settings;
+use std::ffi::{OsStr, OsString};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tracing_subscriber::EnvFilter;
+use windlass_engine::{BoxError, Handler, RunError, Shutdown, Worker};
+
+/// Beyond what a program has to end by itself, so that it is we who stop it and not the engine.
+const MARGIN: Duration = Duration::from_secs(5);
+/// Connections that renewals go through, apart from all others.
+const RENEWING: usize = 2;
+
+/// Works until SIGTERM or Ctrl-C, then lets running programs finish; a second one ends at once.
+pub async fn run(args: WorkArgs, settings: &Settings) -> Outcome {
+    check_program(&args.exec)?;
+    log_to_stderr();
+    let client = open(settings, true, None).await?;
+    let (reaper, leave) = Reaper::new();
+    let (kill_after, deadline) = (args.kill_after.duration(), args.shutdown_deadline.duration());
+    let program = Arc::new(Program {
+        words: args.exec.clone(),
+        url: settings.url.as_ref().map(|url| url.value.clone()),
+        kill_after,
+        patience: deadline,
+        leave,
+    });
+    let handler = Handler::from_fn(move |attempt| {
+        let program = Arc::clone(&program);
+        async move { program.run(attempt).await }
+    });
+    let mut worker = Worker::new(Arc::clone(client.store()))
+        .identity(&identity())
+        .lease(args.lease.duration())
+        .cancel_grace(kill_after + MARGIN)
+        .shutdown_deadline(deadline + kill_after + MARGIN);
+    for queue in &args.queue {
+        worker = worker.queue(queue, args.concurrency.into());
+    }
+    for kind in &args.kind {
+        worker = worker.handle(kind, handler.clone());
+    }
+    if args.kind.is_empty() {
+        worker = worker.handle_any(handler);
+    }
+    if settings.store.value.starts_with("postgres") {
+        let settings = settings.clone();
+        worker = worker.renew_through(move || {
+            let settings = settings.clone();
+            async move {
+                let client = open(&settings, false, Some(RENEWING)).await;
+                client
+                    .map(|client| Arc::clone(client.store()))
+                    .map_err(|failure| BoxError::from(failure.detail))
+            }
+        });
+    }
+    let shutdown =
+        Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
+    let (ended, end) = tokio::sync::oneshot::channel::<()>();
+    let working = async {
+        let end = worker.run(shutdown).await;
+        drop(ended);
+        end
+    };
+    let (worked, ()) = tokio::join!(working, reaper.run(async { drop(end.await) }));
+    worked.map_err(|error| match error {
+        RunError::Invalid(invalid) => invalid.into(),
+        other => Failure::failed(other.to_string()),
+    })
+}
+
+/// What its identity begins with, for people.
+fn identity() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host: String =
+        host.trim().chars().filter(|c| c.is_ascii_alphanumeric() || "-.".contains(*c)).take(60).collect();
+    if host.is_empty() {
+        format!("exec-{}", std::process::id())
+    } else {
+        format!("{host}-{}", std::process::id())
+    }
+}
+
+/// A program that is not there is told before any job is taken for it.
+fn check_program(words: &[OsString]) -> Outcome {
+    let program = words.first().map(OsString::as_os_str).unwrap_or_default();
+    let is_path = program.to_string_lossy().contains('/');
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = if is_path { is_program(Path::new(program)) } else { finds(&folders, program) };
+    if is_there {
+        return Ok(());
+    }
+    let name = program.to_string_lossy();
+    Err(Failure::usage(format!(
+        "there is no program {name}; give its path, or make it executable with chmod +x"
+    )))
+}
+
+fn finds(folders: &OsStr, program: &OsStr) -> bool {
+    std::env::split_paths(folders).any(|folder: PathBuf| is_program(&folder.join(program)))
+}
+
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+}
+
+/// What the worker has to say, on standard error. `RUST_LOG` says how much.
+pub fn log_to_stderr() {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let told =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    // Nobody else sets one in this process.
+    let _ = told.with_ansi(std::io::stderr().is_terminal()).try_init();
+}

@@ -1,0 +1,187 @@
+//! The command as users meet it: help, settings, exit codes, bad input.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and waits by its own clock"
+)]
+
+mod bed;
+
+use bed::Bed;
+
+#[test]
+fn help_names_every_command_and_shows_examples() {
+    let bed = Bed::new();
+    let help = bed.run(&["--help"]).ok().out;
+    for word in [
+        "enqueue",
+        "work",
+        "jobs",
+        "approvals",
+        "queues",
+        "workers",
+        "audit",
+        "keys",
+        "migrate",
+        "verify",
+        "doctor",
+        "config",
+        "completions",
+        "Examples:",
+        "Exit codes: 0 ok, 1 failed, 2 usage, 3 not found, 4 refused, 5 unavailable",
+    ] {
+        assert!(help.contains(word), "{word}: {help}");
+    }
+    for command in ["enqueue", "work", "migrate", "verify", "completions"] {
+        let help = bed.run(&[command, "--help"]).ok().out;
+        assert!(help.contains("Usage:") && help.contains("--json"), "{command}: {help}");
+    }
+    let work = bed.run(&["work", "--help"]).ok().out;
+    for word in ["75", "65", "WINDLASS_LEASE_TOKEN", "SIGTERM"] {
+        assert!(work.contains(word), "{word}: {work}");
+    }
+    let jobs = bed.run(&["jobs", "--help"]).ok().out;
+    for word in ["ls", "show", "events", "watch", "logs", "cancel", "redrive", "fork", "signal"] {
+        assert!(jobs.contains(word), "{word}: {jobs}");
+    }
+    assert!(bed.run(&["completions", "bash"]).ok().out.contains("_windlass"));
+}
+
+#[test]
+fn the_strongest_setting_is_in_force_and_secrets_are_masked() {
+    let bed = Bed::new();
+    std::fs::write(
+        bed.path("windlass.toml"),
+        "notify_url = \"postgres://app:hunter2@db/jobs\"\nkey = \"wl_hunter2\"\n",
+    )
+    .unwrap();
+    let config = bed.json(&["config"]);
+    assert_eq!(config["store"]["source"], "environment");
+    assert_eq!(config["notify_url"]["value"], "postgres://app:***@db/jobs");
+    assert_eq!(config["notify_url"]["source"], "file");
+    let shown = bed.run(&["config", "--store", "postgres://app:hunter2@db/other"]).ok().out;
+    assert!(shown.contains("postgres://app:***@db/other") && shown.contains("flag"), "{shown}");
+    assert!(!shown.contains("hunter2"), "{shown}");
+    std::fs::write(bed.path("windlass.toml"), "stor = \"x\"\n").unwrap();
+    let wrong = bed.run(&["config"]);
+    assert_eq!(wrong.code, 2);
+    assert!(wrong.err.contains("windlass.toml, line 1") && wrong.err.contains("stor"), "{}", wrong.err);
+}
+
+#[test]
+fn the_database_variables_name_a_store() {
+    let bed = Bed::new();
+    let mut command = bed.command(&["config", "--json"]);
+    command.env_remove("WINDLASS_STORE").envs([
+        ("DB_HOST", "db"),
+        ("DB_USER", "app"),
+        ("DB_PASSWORD", "s3cret"),
+    ]);
+    let ran = bed::ran(command.output().unwrap()).ok();
+    assert_eq!(ran.json()["store"]["value"], "postgres://app:***@db:5432/");
+    assert_eq!(ran.json()["store"]["source"], "DB_* variables");
+}
+
+#[test]
+fn reading_never_creates_a_store() {
+    let bed = Bed::new();
+    for words in [
+        &["jobs", "ls"][..],
+        &["queues", "ls"],
+        &["workers", "ls"],
+        &["audit", "ls"],
+        &["keys", "ls"],
+        &["approvals", "ls"],
+        &["verify"],
+        &["jobs", "show", "0193a2f4-0000-7000-8000-000000000000"],
+    ] {
+        let ran = bed.run(words);
+        assert_eq!(ran.code, 5, "{words:?}: {}", ran.err);
+        assert!(ran.err.contains("windlass migrate"), "{words:?}: {}", ran.err);
+    }
+    assert_eq!(bed.run(&["doctor"]).code, 1);
+    assert!(!bed.path("jobs.db").exists());
+    bed.run(&["migrate"]).ok();
+    assert!(bed.path("jobs.db").exists());
+    assert_eq!(bed.json(&["jobs", "ls"])["jobs"], serde_json::json!([]));
+    assert!(bed.run(&["jobs", "ls"]).ok().out.contains("no job matches"));
+}
+
+#[test]
+fn what_cannot_be_right_is_a_usage_error() {
+    let bed = Bed::new();
+    bed.run(&["migrate"]).ok();
+    for words in [
+        &["enqueue"][..],
+        &["frobnicate"],
+        &["enqueue", "a b"],
+        &["enqueue", "k", "--payload", "{"],
+        &["enqueue", "k", "--payload", "@no-such-file.json"],
+        &["enqueue", "k", "--priority", "9"],
+        &["enqueue", "k", "--delay", "soon"],
+        &["enqueue", "k", "--delay", "1s", "--run-at", "2026-01-01T00:00:00Z"],
+        &["enqueue", "k", "--timeout", "0s"],
+        &["enqueue", "k", "--max-retries", "101"],
+        &["jobs", "show", "7"],
+        &["jobs", "ls", "--status", "done"],
+        &["jobs", "ls", "--limit", "0"],
+        &["jobs", "cancel"],
+        &["jobs", "cancel", "--filter", "colour=red"],
+        &["jobs", "redrive", "0193a2f4-0000-7000-8000-000000000000", "--filter", "queue=a"],
+        &["approvals", "ls", "--status", "maybe"],
+        &["keys", "create", "ci", "--role", "king"],
+        &["work", "--queue", "q", "--exec", "no-such-program-anywhere"],
+        &["migrate", "--print", "--store", "memory:"],
+        &["jobs", "ls", "--store", "mysql://root:hunter2@db/x"],
+    ] {
+        let ran = bed.run(words);
+        assert_eq!(ran.code, 2, "{words:?}: {} {}", ran.out, ran.err);
+        assert!(!ran.err.is_empty() && !ran.err.contains("hunter2"), "{words:?}: {}", ran.err);
+    }
+    assert_eq!(bed.json(&["jobs", "ls"])["jobs"], serde_json::json!([]), "nothing was written");
+}
+
+#[test]
+fn each_kind_of_failure_has_its_exit_code() {
+    let bed = Bed::new();
+    let id = bed.enqueue(&["sum"]);
+    let nobody = "0193a2f4-0000-7000-8000-000000000000";
+    for words in [
+        &["jobs", "show", nobody][..],
+        &["jobs", "events", nobody],
+        &["jobs", "logs", nobody],
+        &["jobs", "watch", nobody],
+        &["jobs", "cancel", nobody],
+        &["jobs", "redrive", nobody],
+        &["jobs", "fork", nobody],
+        &["jobs", "signal", nobody, "go"],
+        &["approvals", "approve", nobody],
+        &["workers", "drain", "nobody"],
+        &["keys", "revoke", "nobody"],
+    ] {
+        let ran = bed.run(words);
+        assert_eq!(ran.code, 3, "{words:?}: {} {}", ran.out, ran.err);
+    }
+    let refused = bed.run(&["jobs", "redrive", &id, "--json"]);
+    assert_eq!(refused.code, 4);
+    let told: serde_json::Value = serde_json::from_str(&refused.err).unwrap();
+    assert_eq!((&told["code"], &told["exit"]), (&"job_not_finished".into(), &4.into()));
+    let away = bed.run(&["jobs", "ls", "--store", "postgres://nobody@127.0.0.1:1/none"]);
+    assert_eq!(away.code, 5, "{}", away.err);
+    let folder = bed.run(&["jobs", "ls", "--store", "sqlite:/proc/none/x.db"]);
+    assert_eq!(folder.code, 5, "{}", folder.err);
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let bed = Bed::new();
+    for _ in 0..3 {
+        bed.enqueue(&["sum"]);
+    }
+    let windlass = env!("CARGO_BIN_EXE_windlass");
+    let script = format!("{windlass} migrate --print | head -n 1; echo ${{PIPESTATUS[0]}}");
+    let mut shell = std::process::Command::new("bash");
+    let ran = bed::ran(shell.args(["-c", &script]).env("WINDLASS_STORE", bed.url()).output().unwrap());
+    assert!(ran.out.ends_with("\n0\n") && ran.err.is_empty(), "{} {}", ran.out, ran.err);
+}

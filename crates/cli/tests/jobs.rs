@@ -1,0 +1,210 @@
+//! Jobs from a shell: in, looked at, acted on, one by one and by a filter.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and waits by its own clock"
+)]
+
+mod bed;
+
+use bed::Bed;
+use serde_json::json;
+use std::io::Write;
+use std::process::Stdio;
+
+#[test]
+fn a_job_goes_in_and_is_shown_as_it_was_given() {
+    let bed = Bed::new();
+    let odd = r#"{"b": 1.0, "a":"ä", "n":123456789012345678901234567890}"#;
+    let words = [
+        "email.send",
+        "--queue",
+        "mail",
+        "--payload",
+        odd,
+        "--priority",
+        "-3",
+        "--max-retries",
+        "7",
+        "--timeout",
+        "90s",
+    ];
+    let id = bed.enqueue(&[&words[..], &["--tag", "welcome", "--agent-id", "ann", "--delay", "1h"]].concat());
+    let shown = bed.run(&["jobs", "show", &id, "--json"]).ok();
+    assert!(shown.out.contains(odd), "byte for byte: {}", shown.out);
+    let job = shown.json();
+    assert_eq!(
+        (&job["kind"], &job["queue"], &job["priority"]),
+        (&json!("email.send"), &json!("mail"), &json!(-3))
+    );
+    assert_eq!(
+        (&job["max_retries"], &job["timeout"], &job["tags"]),
+        (&json!(7), &json!(90), &json!(["welcome"]))
+    );
+    assert_eq!(job["blocked"]["reason"], "not_due");
+    let people = bed.run(&["jobs", "show", &id]).ok().out;
+    assert!(people.contains("not running: not due"), "{people}");
+    let events = bed.json(&["jobs", "events", &id]);
+    assert_eq!(events["events"][0]["type"], "job_created");
+    assert_eq!(events["events"][0]["actor"], "cli:ada");
+    let listed = bed.json(&["jobs", "ls", "--tag", "welcome"]);
+    assert_eq!(listed["jobs"][0]["id"], json!(id));
+    assert!(bed.run(&["jobs", "ls", "--kind", "other"]).ok().out.contains("no job matches"));
+}
+
+#[test]
+fn a_payload_comes_from_a_file_or_from_standard_input() {
+    let bed = Bed::new();
+    std::fs::write(bed.path("order.json"), "{\"n\": 1}\n").unwrap();
+    let id = bed.enqueue(&["sum", "--payload", "@order.json"]);
+    assert!(bed.run(&["jobs", "show", &id, "--json"]).ok().out.contains("\"payload\":{\"n\": 1}"));
+    let mut child = bed.command(&["enqueue", "sum", "--payload", "-", "--json"]);
+    let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"[1,2]").unwrap();
+    let ran = bed::ran(child.wait_with_output().unwrap()).ok();
+    assert_eq!(ran.json()["job"]["payload"], json!([1, 2]));
+    std::fs::write(bed.path("large.json"), format!("\"{}\"", "x".repeat(1 << 20))).unwrap();
+    let large = bed.run(&["enqueue", "sum", "--payload", "@large.json"]);
+    assert_eq!(large.code, 2);
+    assert!(large.err.contains("at most 1048576 bytes"), "{}", large.err);
+}
+
+#[test]
+fn a_unique_key_is_one_job() {
+    let bed = Bed::new();
+    let first = bed.json(&["enqueue", "sum", "--unique-key", "k1", "--payload", "1"]);
+    let again = bed.json(&["enqueue", "sum", "--unique-key", "k1", "--payload", "2"]);
+    assert_eq!(first["existed"], false);
+    assert_eq!((&again["existed"], &again["payload_differs"]), (&json!(true), &json!(true)));
+    assert_eq!(first["job"]["id"], again["job"]["id"]);
+}
+
+#[test]
+fn a_job_is_cancelled_sent_back_forked_and_signalled() {
+    let bed = Bed::new();
+    let id = bed.enqueue(&["sum", "--payload", "1"]);
+    assert!(bed.run(&["jobs", "cancel", &id, "--reason", "wrong"]).ok().out.contains("is cancelled"));
+    assert_eq!(bed.run(&["jobs", "cancel", &id]).code, 0, "a repeat changes nothing and is no refusal");
+    assert_eq!(bed.run(&["jobs", "watch", &id]).code, 1, "it ended without completing");
+    let watched = bed.run(&["jobs", "watch", &id, "--json"]).out;
+    let types: Vec<serde_json::Value> = watched.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+    assert_eq!((&types[0]["type"], &types[1]["type"]), (&json!("job_created"), &json!("job_cancelled")));
+    assert_eq!(types[1]["detail"]["reason"], "wrong");
+    assert_eq!(bed.json(&["jobs", "redrive", &id])["job"]["status"], "pending");
+    assert_eq!(bed.job(&id)["generation"], 1);
+    assert_eq!(bed.json(&["jobs", "show", &id, "--at-version", "2"])["status"], "cancelled");
+    assert_eq!(bed.run(&["jobs", "show", &id, "--at-version", "99"]).code, 2);
+    let fork = bed.json(&["jobs", "fork", &id, "--payload", "2"]);
+    assert_ne!(fork["job"]["id"], json!(id));
+    assert_eq!(fork["job"]["payload"], 2);
+    let signal = ["jobs", "signal", &id, "go", "--payload", "{\"a\":1}", "--signal-key", "s1"];
+    assert_eq!(bed.json(&signal)["duplicate"], false);
+    assert_eq!(bed.json(&signal)["duplicate"], true);
+}
+
+#[test]
+fn a_filter_meets_many_and_a_dry_run_none() {
+    let bed = Bed::new();
+    for n in 0..12 {
+        bed.enqueue(&["sum", "--queue", if n % 2 == 0 { "even" } else { "odd" }]);
+    }
+    let dry = bed.json(&["jobs", "cancel", "--filter", "queue=even", "--dry-run"]);
+    assert_eq!((&dry["matched"], &dry["done"]), (&json!(6), &json!(0)));
+    assert_eq!(bed.json(&["jobs", "ls", "--status", "cancelled"])["jobs"], json!([]));
+    let done = bed.json(&["jobs", "cancel", "--filter", "queue=even", "--reason", "all of them"]);
+    assert_eq!((&done["matched"], &done["done"]), (&json!(6), &json!(6)));
+    let back = bed.json(&[
+        "jobs",
+        "redrive",
+        "--filter",
+        "status=cancelled",
+        "--filter",
+        "queue=even",
+        "--spread",
+        "10m",
+    ]);
+    assert_eq!(back["done"], 6);
+    let jobs = bed.json(&["jobs", "ls", "--queue", "even"]);
+    let due: Vec<&str> =
+        jobs["jobs"].as_array().unwrap().iter().map(|job| job["due_at"].as_str().unwrap()).collect();
+    assert!(due.iter().any(|at| *at != due[0]), "they are spread: {due:?}");
+    let audit = bed.json(&["audit", "ls"]);
+    assert_eq!(
+        (&audit["entries"][0]["action"], &audit["entries"][1]["action"]),
+        (&json!("bulk.redrive"), &json!("bulk.cancel"))
+    );
+    assert_eq!(audit["entries"][0]["actor"], "cli:ada");
+}
+
+#[test]
+fn queues_are_paused_and_set_and_a_job_says_why_it_waits() {
+    let bed = Bed::new();
+    bed.run(&["queues", "set", "mail", "--max-retries", "9", "--timeout", "2m"]).ok();
+    let id = bed.enqueue(&["email.send", "--queue", "mail"]);
+    let job = bed.job(&id);
+    assert_eq!((&job["max_retries"], &job["timeout"]), (&json!(9), &json!(120)), "its queue's defaults");
+    assert_eq!(job["blocked"]["reason"], "no_worker");
+    bed.run(&["queues", "pause", "mail"]).ok();
+    assert_eq!(bed.job(&id)["blocked"]["reason"], "paused");
+    let queues = bed.json(&["queues", "ls"]);
+    assert_eq!(
+        (&queues["queues"][0]["due"], &queues["queues"][0]["paused"]["by"]),
+        (&json!(1), &json!("cli:ada"))
+    );
+    let doctor = bed.run(&["doctor"]);
+    assert!(doctor.out.contains("windlass queues resume mail"), "{}", doctor.out);
+    bed.run(&["queues", "resume", "mail"]).ok();
+    let doctor = bed.run(&["doctor", "--json"]);
+    assert_eq!((doctor.code, &doctor.json()["ok"]), (1, &json!(false)), "nobody takes it");
+    assert!(doctor.out.contains("windlass work --queue mail --kind email.send"), "{}", doctor.out);
+}
+
+#[test]
+fn keys_are_shown_once_and_never_again() {
+    let bed = Bed::new();
+    let made = bed.json(&[
+        "keys",
+        "create",
+        "ci",
+        "--role",
+        "producer,viewer",
+        "--queue",
+        "mail",
+        "--expires",
+        "90d",
+    ]);
+    let secret = made["secret"].as_str().unwrap();
+    assert!(secret.starts_with("wl_") && secret.len() == 67);
+    let listed = bed.run(&["keys", "ls", "--json"]).ok();
+    assert!(!listed.out.contains(&secret[3..]), "{}", listed.out);
+    assert_eq!(listed.json()["keys"][0]["roles"], json!(["producer", "viewer"]));
+    assert_eq!(bed.run(&["keys", "create", "ci", "--role", "viewer"]).code, 4, "a name is used once");
+    bed.run(&["keys", "revoke", "ci"]).ok();
+    assert!(!bed.json(&["keys", "ls"])["keys"][0]["revoked_at"].is_null());
+    assert_eq!(bed.json(&["audit", "ls"])["entries"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn verify_finds_what_a_hand_changed() {
+    let bed = Bed::new();
+    let id = bed.enqueue(&["sum", "--payload", "1"]);
+    bed.run(&["jobs", "cancel", &id]).ok();
+    bed.enqueue(&["sum", "--payload", "2"]);
+    let fine = bed.json(&["verify"]);
+    assert_eq!((&fine["jobs"], &fine["events"], &fine["problems"]), (&json!(2), &json!(3), &json!([])));
+    // A hand that knows how to get round the guard.
+    let mut shell = std::process::Command::new("python3");
+    let script = format!(
+        "import sqlite3; c = sqlite3.connect({:?}); t = c.execute(\"select name from sqlite_master where type='trigger'\").fetchall()\n\
+         for (n,) in t: c.execute('drop trigger ' + n)\n\
+         c.execute(\"update jobs set priority = 4\"); c.commit()",
+        bed.path("jobs.db").display().to_string()
+    );
+    let ran = bed::ran(shell.args(["-c", &script]).output().unwrap());
+    assert_eq!(ran.code, 0, "{}", ran.err);
+    let wrong = bed.run(&["verify", "--json"]);
+    assert_eq!(wrong.code, 1, "{} {}", wrong.out, wrong.err);
+    assert_eq!(wrong.json()["problems"].as_array().unwrap().len(), 2);
+    assert!(wrong.out.contains("priority: 4"), "{}", wrong.out);
+}

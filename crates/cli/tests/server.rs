@@ -1,0 +1,203 @@
+//! Through a server: the same commands, the same documents, the same exit codes.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and waits by its own clock"
+)]
+
+mod bed;
+
+use bed::{Bed, Ran, wait_for};
+use serde_json::{Value, json};
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Starts `serve` or `demo`, and answers its URL and number.
+fn serve(bed: &mut Bed, command: &str) -> (String, usize) {
+    let address = format!("127.0.0.1:{}", free_port());
+    let server = bed.start(&[command, "--listen", &address]);
+    wait_for(|| std::net::TcpStream::connect(&address).is_ok());
+    (format!("http://{address}"), server)
+}
+
+/// Runs a command through the server, without a store.
+fn through(bed: &Bed, url: &str, words: &[&str]) -> Ran {
+    let mut command = bed.command(&[words, &["--url", url]].concat());
+    bed::ran(command.env_remove("WINDLASS_STORE").output().unwrap())
+}
+
+fn json_through(bed: &Bed, url: &str, words: &[&str]) -> Value {
+    through(bed, url, &[words, &["--json"]].concat()).ok().json()
+}
+
+#[test]
+fn a_server_gives_the_same_documents_as_the_store() {
+    let mut bed = Bed::new();
+    let (url, _) = serve(&mut bed, "serve");
+    let odd = r#"{"b": 1.0, "n":123456789012345678901234567890}"#;
+    let made = json_through(
+        &bed,
+        &url,
+        &["enqueue", "sum", "--payload", odd, "--queue", "mail", "--tag", "t", "--delay", "1h"],
+    );
+    let id = made["job"]["id"].as_str().unwrap();
+    assert!(through(&bed, &url, &["jobs", "show", id, "--json"]).ok().out.contains(odd), "byte for byte");
+    for words in [
+        &["jobs", "show", id][..],
+        &["jobs", "show", id, "--at-version", "1"],
+        &["jobs", "ls", "--queue", "mail", "--status", "pending,retry"],
+        &["jobs", "logs", id],
+        &["keys", "ls"],
+        &["workers", "ls"],
+        &["approvals", "ls"],
+    ] {
+        let (here, there) =
+            (bed.run(&[words, &["--json"]].concat()), through(&bed, &url, &[words, &["--json"]].concat()));
+        let parse =
+            |ran: Ran| ran.ok().out.lines().map(|l| serde_json::from_str(l).unwrap()).collect::<Vec<Value>>();
+        let (mut here, mut there) = (parse(here), parse(there));
+        // Only a server says where a page of approvals goes on, and what an old version's errors were.
+        for value in here.iter_mut().chain(&mut there).filter_map(Value::as_object_mut) {
+            value.retain(|name, _| !["next_cursor", "metadata"].contains(&name.as_str()));
+        }
+        assert_eq!(here, there, "{words:?}");
+    }
+    assert_eq!(json_through(&bed, &url, &["jobs", "events", id])["events"][0]["type"], "job_created");
+}
+
+#[test]
+fn every_act_goes_through_a_server() {
+    let mut bed = Bed::new();
+    let (url, server) = serve(&mut bed, "serve");
+    let enqueue = |words: &[&str]| -> String {
+        let made = json_through(&bed, &url, &[&["enqueue"], words].concat());
+        made["job"]["id"].as_str().unwrap().to_owned()
+    };
+    let id = enqueue(&["sum", "--payload", "1"]);
+    assert_eq!(
+        json_through(&bed, &url, &["jobs", "signal", &id, "go", "--signal-key", "s"])["duplicate"],
+        false
+    );
+    assert_eq!(
+        json_through(&bed, &url, &["jobs", "signal", &id, "go", "--signal-key", "s"])["duplicate"],
+        true
+    );
+    assert_eq!(
+        json_through(&bed, &url, &["jobs", "cancel", &id, "--reason", "wrong"])["job"]["status"],
+        "cancelled"
+    );
+    assert_eq!(through(&bed, &url, &["jobs", "watch", &id]).code, 1);
+    assert_eq!(json_through(&bed, &url, &["jobs", "redrive", &id])["job"]["status"], "pending");
+    assert_eq!(json_through(&bed, &url, &["jobs", "fork", &id, "--payload", "2"])["job"]["payload"], 2);
+    let met = json_through(&bed, &url, &["jobs", "cancel", "--filter", "kind=sum", "--dry-run"]);
+    assert_eq!((&met["matched"], &met["done"]), (&json!(2), &json!(0)));
+    assert_eq!(json_through(&bed, &url, &["jobs", "cancel", "--filter", "kind=sum"])["done"], 2);
+    assert_eq!(
+        json_through(&bed, &url, &["jobs", "redrive", "--filter", "status=cancelled", "--spread", "1m"])["done"],
+        2
+    );
+    assert!(json_through(&bed, &url, &["queues", "pause", "default"])["queue"]["paused"].is_object());
+    assert!(json_through(&bed, &url, &["queues", "resume", "default"])["queue"]["paused"].is_null());
+    let set =
+        json_through(&bed, &url, &["queues", "set", "default", "--max-retries", "2", "--timeout", "90s"]);
+    assert_eq!(
+        (&set["queue"]["defaults"]["max_retries"], &set["queue"]["defaults"]["timeout"]),
+        (&json!(2), &json!(90))
+    );
+    for (words, code) in [
+        (&["jobs", "show", "0193a2f4-0000-7000-8000-000000000000"][..], 3),
+        (&["jobs", "redrive", &id], 4),
+        (&["enqueue", "k", "--priority", "9"], 2),
+        (&["workers", "drain", "nobody"], 3),
+    ] {
+        let ran = through(&bed, &url, words);
+        assert_eq!(ran.code, code, "{words:?}: {} {}", ran.out, ran.err);
+    }
+    assert!(!json_through(&bed, &url, &["audit", "ls"])["entries"].as_array().unwrap().is_empty());
+    bed.signal(server, "TERM");
+    assert_eq!(bed.ended(server), 0);
+    assert_eq!(through(&bed, &url, &["jobs", "ls"]).code, 5, "nobody is there");
+}
+
+#[test]
+fn with_keys_a_server_asks_for_one() {
+    let mut bed = Bed::new();
+    let secret =
+        bed.json(&["keys", "create", "ops", "--role", "admin"])["secret"].as_str().unwrap().to_owned();
+    let (url, _) = serve(&mut bed, "serve");
+    let denied = through(&bed, &url, &["jobs", "ls", "--json"]);
+    assert_eq!(denied.code, 4, "{}", denied.err);
+    assert!(denied.err.contains("unauthorized"), "{}", denied.err);
+    json_through(&bed, &url, &["jobs", "ls", "--key", &secret]);
+    let made = json_through(&bed, &url, &["keys", "create", "ci", "--role", "viewer", "--key", &secret]);
+    let viewer = made["secret"].as_str().unwrap();
+    assert_eq!(through(&bed, &url, &["enqueue", "k", "--key", viewer]).code, 4);
+    json_through(&bed, &url, &["keys", "revoke", "ci", "--key", &secret]);
+    wait_for(|| through(&bed, &url, &["jobs", "ls", "--key", viewer]).code == 4);
+}
+
+#[test]
+fn no_key_no_stranger() {
+    let bed = Bed::new();
+    let ran = bed.run(&["serve", "--listen", "0.0.0.0:0"]);
+    assert_eq!(ran.code, 2, "{}", ran.err);
+    assert!(ran.err.contains("windlass keys create"), "{}", ran.err);
+}
+
+#[test]
+fn the_demo_works_ends_cleanly_and_goes_on() {
+    let mut bed = Bed::new();
+    let (url, demo) = serve(&mut bed, "demo");
+    let completed = |bed: &Bed, url: &str| {
+        let page = json_through(bed, url, &["jobs", "ls", "--status", "completed", "--limit", "1000"]);
+        page["jobs"].as_array().unwrap().len()
+    };
+    wait_for(|| completed(&bed, &url) >= 3);
+    wait_for(|| {
+        !json_through(&bed, &url, &["approvals", "ls", "--status", "pending"])["approvals"]
+            .as_array()
+            .unwrap()
+            .is_empty()
+    });
+    let asked = json_through(&bed, &url, &["approvals", "ls", "--status", "pending"])["approvals"][0].clone();
+    json_through(&bed, &url, &["approvals", "approve", asked["id"].as_str().unwrap(), "--reason", "fine"]);
+    bed.until_status(asked["job_id"].as_str().unwrap(), "completed");
+    bed.signal(demo, "INT");
+    assert_eq!(bed.ended(demo), 0);
+    assert_eq!(
+        bed.json(&["jobs", "ls", "--status", "running"])["jobs"],
+        json!([]),
+        "nothing is left in a dead hand"
+    );
+    bed.run(&["verify"]).ok();
+    let before = bed.json(&["jobs", "ls", "--status", "completed", "--limit", "1000"])["jobs"]
+        .as_array()
+        .unwrap()
+        .len();
+    let (url, _) = serve(&mut bed, "demo");
+    wait_for(|| completed(&bed, &url) > before);
+}
+
+#[test]
+fn what_is_for_a_store_does_not_quietly_take_another() {
+    let bed = Bed::new();
+    for words in [&["verify"][..], &["doctor"], &["migrate"], &["work", "--queue", "q", "--exec", "true"]] {
+        let mut command = bed.command(words);
+        command.env_remove("WINDLASS_STORE").env("WINDLASS_URL", "http://127.0.0.1:1");
+        let ran = bed::ran(command.output().unwrap());
+        assert_eq!(ran.code, 2, "{words:?}: {}", ran.err);
+        assert!(ran.err.contains("--store"), "{}", ran.err);
+    }
+}
+
+#[test]
+fn a_code_is_explained() {
+    let bed = Bed::new();
+    assert!(bed.run(&["explain", "lease_expired"]).ok().out.starts_with("# lease_expired"));
+    assert!(bed.run(&["explain"]).ok().out.contains("version_mismatch"));
+    assert_eq!(bed.run(&["explain", "no_such_code"]).code, 3);
+}

@@ -1,0 +1,229 @@
+//! What a handler is given: one attempt of one job, and what it may ask of the store under its lease.
+//!
+//! The verbs are in the modules beside this one: steps in `record`, waits and approvals in `wait`, progress, notes
+//! and log lines in `report`, children in `spawn`. Each asks again by itself when an answer is lost. A verb that finds
+//! the lease lost never comes back: the runner drops the handler, whose result nobody would take.
+
+use crate::control::{Control, Standing};
+use crate::error::HandlerError;
+use crate::record::Names;
+use crate::repeat::repeat;
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+use windlass_core::step::Recorded;
+use windlass_core::{
+    Facts, Job, JobId, LeaseMs, Metadata, Name, Payload, Refusal, Timestamp, Token, Wake, Who,
+};
+use windlass_store::{Claimed, Store, StoreResult, Told};
+
+/// One attempt of one job. Cheap to clone.
+#[derive(Clone)]
+pub struct Attempt {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Arc<dyn Store>,
+    claimed: Claimed,
+    /// When this process learned of the claim: with `started_at` it tells the store's time, which without it stands
+    /// still.
+    began: Option<Instant>,
+    control: Control,
+    /// What names this attempt has used; a blocking lock, held for a look-up.
+    names: Mutex<Names>,
+    /// What earlier attempts left on record, read when first needed.
+    record: OnceCell<Recorded>,
+    /// The newest checkpoint; a blocking lock, held for an assignment.
+    checkpoint: Mutex<Option<Payload>>,
+}
+
+impl Attempt {
+    pub(crate) fn new(store: Arc<dyn Store>, claimed: Claimed, began: Option<Instant>) -> Self {
+        let control = Control::new(claimed.job.cancel_requested_at.is_some());
+        let checkpoint = Mutex::new(claimed.checkpoint.clone());
+        let names = Mutex::default();
+        let record = OnceCell::new();
+        Self { inner: Arc::new(Inner { store, claimed, began, control, names, record, checkpoint }) }
+    }
+
+    /// The job's identity.
+    pub fn job_id(&self) -> JobId {
+        self.claimed().job.id
+    }
+
+    /// Where the job stood when it was claimed.
+    pub fn job(&self) -> &Job {
+        &self.claimed().job
+    }
+
+    /// What never changes about it.
+    pub fn facts(&self) -> &Facts {
+        &self.claimed().facts
+    }
+
+    /// What to do.
+    pub fn kind(&self) -> &Name {
+        &self.claimed().job.kind
+    }
+
+    /// What to work on.
+    pub fn payload(&self) -> Option<&Payload> {
+        self.claimed().payload.as_ref()
+    }
+
+    /// The job's metadata when it was claimed.
+    pub fn metadata(&self) -> &Metadata {
+        &self.claimed().metadata
+    }
+
+    /// The fence: it grows with every execution over the job's whole life. Write it beside what you change elsewhere,
+    /// and refuse a smaller one there.
+    pub fn fence(&self) -> i32 {
+        self.claimed().lease.attempt
+    }
+
+    /// What proves this attempt's lease, for programs that act for it.
+    pub fn lease_token(&self) -> Token {
+        self.claimed().lease.token
+    }
+
+    /// Who runs it.
+    pub fn worker(&self) -> &Who {
+        &self.claimed().lease.worker
+    }
+
+    /// How the job's last wait ended, when that is why it runs.
+    pub fn wake(&self) -> Option<&Wake> {
+        self.claimed().wake.as_ref()
+    }
+
+    /// The newest checkpoint, of an earlier attempt or of this one.
+    pub fn checkpoint_value(&self) -> Option<Payload> {
+        self.inner.checkpoint.lock().ok().and_then(|kept| kept.clone())
+    }
+
+    /// The store's time, as far as this process can tell: the claim's moment and what has passed since.
+    pub fn now(&self) -> Timestamp {
+        let started_at = self.job().started_at.unwrap_or(self.job().updated_at);
+        let passed = self.inner.began.map_or(Duration::ZERO, |began| began.elapsed());
+        let passed = i64::try_from(passed.as_micros()).unwrap_or(i64::MAX);
+        Timestamp::from_micros(started_at.as_micros().saturating_add(passed))
+    }
+
+    /// The store that the job is in. What is written through it by hand is not guarded by the lease.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.inner.store
+    }
+
+    /// Whether somebody wants the job stopped.
+    pub fn is_cancelled(&self) -> bool {
+        self.control().is_cancelled()
+    }
+
+    /// Waits until somebody wants the job stopped. A handler that then returns [`HandlerError::cancelled`] stops in
+    /// its own time; one that does not is dropped after the worker's cancel grace.
+    pub async fn cancelled(&self) {
+        self.control().until(|c| c.is_cancelled().then_some(())).await;
+    }
+
+    /// Whether the worker is about to end.
+    pub fn is_stopping(&self) -> bool {
+        self.control().is_stopping()
+    }
+
+    /// Waits until the worker is about to end: time to write a checkpoint and return [`HandlerError::snooze`].
+    /// Whoever does not is dropped at the deadline and given back without using a retry.
+    pub async fn stopping(&self) {
+        self.control().until(|c| c.is_stopping().then_some(())).await;
+    }
+
+    pub(crate) fn claimed(&self) -> &Claimed {
+        &self.inner.claimed
+    }
+
+    /// When this process learned of the claim.
+    pub(crate) fn began(&self) -> Option<Instant> {
+        self.inner.began
+    }
+
+    pub(crate) fn control(&self) -> &Control {
+        &self.inner.control
+    }
+
+    pub(crate) fn names(&self) -> &Mutex<Names> {
+        &self.inner.names
+    }
+
+    pub(crate) fn record(&self) -> &OnceCell<Recorded> {
+        &self.inner.record
+    }
+
+    pub(crate) fn keep_checkpoint(&self, checkpoint: Payload) {
+        if let Ok(mut kept) = self.inner.checkpoint.lock() {
+            *kept = Some(checkpoint);
+        }
+    }
+
+    /// Calls a verb under the lease, again while the store does not answer. No longer than the lease: without the
+    /// store nobody renews it either.
+    pub(crate) async fn call<T, Fut>(&self, verb: impl FnMut() -> Fut) -> Result<T, HandlerError>
+    where
+        Fut: Future<Output = StoreResult<T>>,
+    {
+        if self.control().is_gone() {
+            return Err(self.ended().await);
+        }
+        let lease_ms = self.job().lease_ms.unwrap_or(LeaseMs::DEFAULT).get();
+        let patience = Duration::from_millis(u64::try_from(lease_ms).unwrap_or(0));
+        Ok(repeat(patience, verb).await?)
+    }
+
+    /// What the store answered about this attempt: a lost lease ends it here and now.
+    pub(crate) async fn held<T>(&self, what: &str, answer: Result<T, Refusal>) -> Result<T, HandlerError> {
+        match answer {
+            Ok(answer) => Ok(answer),
+            Err(refusal) if is_loss(&refusal) => {
+                self.control().move_to(Standing::Lost);
+                Err(self.ended().await)
+            }
+            Err(refusal) => Err(HandlerError::refused(what, &refusal)),
+        }
+    }
+
+    /// Never comes back to the handler, which is dropped meanwhile; a task that it left behind is told.
+    pub(crate) async fn ended(&self) -> HandlerError {
+        self.control().left().await;
+        let message = format!(
+            "attempt {} of job {} has ended; what it left behind must end too",
+            self.fence(),
+            self.job_id()
+        );
+        HandlerError::permanent(message).code("attempt_ended")
+    }
+
+    /// As [`Attempt::held`], for verbs that tell whether to stop.
+    pub(crate) async fn told(&self, what: &str, answer: Result<Told, Refusal>) -> Result<Told, HandlerError> {
+        let told = self.held(what, answer).await?;
+        if told.cancel_requested {
+            self.control().cancel();
+        }
+        Ok(told)
+    }
+}
+
+/// Whether a refusal means that somebody else may hold the job, or nobody.
+pub(crate) fn is_loss(refusal: &Refusal) -> bool {
+    use Refusal::{Expired, Finished, Mismatch, NotFound, NotLeased};
+    matches!(refusal, NotFound | Finished(_) | NotLeased(_) | Expired | Mismatch)
+}
+
+impl fmt::Debug for Attempt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (job, kind, fence) = (self.job_id(), self.kind(), self.fence());
+        f.debug_struct("Attempt").field("job", &job).field("kind", kind).field("fence", &fence).finish()
+    }
+}

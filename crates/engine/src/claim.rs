@@ -1,0 +1,202 @@
+//! Claiming: at once when there is a hint or room, and now and then without either, because hints can be lost.
+
+use crate::attempt::Attempt;
+use crate::engine::Shared;
+use crate::health;
+use crate::lanes::{Line, Ready};
+use crate::leases::Held;
+use crate::metrics::Kinds;
+use crate::repeat::{Pause, jittered};
+use crate::run::Bounds;
+use crate::settle::Ended;
+use crate::shutdown::Level;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use windlass_core::decide::Claim;
+use windlass_core::{LeaseMs, Name, Outcome, RunAt, Timestamp};
+use windlass_store::{ClaimMany, Claimed, StoreError, fresh};
+
+/// How often an idle worker looks without being told to.
+const IDLE: Duration = Duration::from_secs(1);
+/// How soon it looks again after it found something.
+const BUSY: Duration = Duration::from_millis(20);
+/// How long a claim that may have happened is asked again while the worker ends.
+const LAST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Claims until the worker is to end.
+pub(crate) async fn run(shared: Arc<Shared>) {
+    let mut hints = shared.store.hints().due;
+    let mut hinted = true;
+    let mut poll = BUSY;
+    let mut kinds = Kinds::default();
+    while shared.level() == Level::Working {
+        if hinted {
+            hints.borrow_and_update();
+        }
+        let found = round(&shared, &mut kinds).await;
+        if found.more {
+            continue;
+        }
+        poll = if found.any { BUSY } else { (poll * 2).min(IDLE) };
+        // Without room a hint is no news: whoever makes room says so.
+        let listen = hinted && found.room;
+        tokio::select! {
+            () = shared.ending(Level::Graceful) => {}
+            () = shared.work.notified() => {}
+            () = shared.soon.next() => {}
+            () = tokio::time::sleep(jittered(poll)) => {}
+            changed = hints.changed(), if listen => hinted = changed.is_ok(),
+        }
+    }
+}
+
+/// What a round of claims came to.
+#[derive(Default)]
+struct Found {
+    /// Something was claimed.
+    any: bool,
+    /// A claim was answered in full, and there is room for more.
+    more: bool,
+    /// There was room at all.
+    room: bool,
+}
+
+/// One claim for every line that is known to have more, and one for all others together.
+async fn round(shared: &Arc<Shared>, kinds: &mut Kinds) -> Found {
+    let mut found = Found::default();
+    if shared.is_draining() || shared.is_choked() {
+        return found;
+    }
+    let now = Instant::now();
+    // What was claimed ahead and has found no lane for so long, another worker may begin sooner.
+    let stale = now.checked_sub(Duration::from_millis(shared.lease.get().unsigned_abs()) / 3);
+    for line in shared.lines.iter().filter(|_| stale.is_some()) {
+        give_back(shared, line.take_back(stale));
+    }
+    let open: Vec<(&Arc<Line>, usize)> =
+        shared.lines.iter().map(|line| (line, line.room(now))).filter(|(_, room)| *room > 0).collect();
+    let (hot, cold): (Vec<_>, Vec<_>) = open.into_iter().partition(|(line, _)| line.is_hot());
+    found.room = !hot.is_empty() || !cold.is_empty();
+    let alone = hot.into_iter().map(|(line, room)| (vec![line], room));
+    // Each line has room for as many as the one with the least.
+    let least = cold.iter().map(|(_, room)| *room).min();
+    let together = least.map(|room| (cold.into_iter().map(|(line, _)| line).collect(), room));
+    for (lines, max) in alone.chain(together) {
+        if shared.level() > Level::Working {
+            break;
+        }
+        let names = lines.iter().map(|line| line.queue.clone()).collect();
+        let Some((sent, claimed)) = claim(shared, names, max).await else { break };
+        let full = claimed.len() >= max;
+        for line in &lines {
+            line.set_hot(full || claimed.iter().any(|held| held.job.queue == line.queue));
+        }
+        found.any |= !claimed.is_empty();
+        found.more |= full;
+        admit(shared, kinds, sent, claimed);
+    }
+    found
+}
+
+/// Claims until the store answers. The same secret again returns what it already holds, so a lost answer loses nothing.
+async fn claim(shared: &Shared, queues: Vec<Name>, max: usize) -> Option<(Instant, Vec<Claimed>)> {
+    let (worker, secret) = (shared.identity.clone(), fresh::secret());
+    let claim = Claim { worker, secret, lease_ms: shared.lease };
+    let request = ClaimMany { queues, kinds: shared.kinds.clone(), max, claim };
+    let (mut pause, mut unknown, mut patience) = (Pause::default(), None, None);
+    loop {
+        // Leases count from the first call that may have been carried out.
+        let sent = unknown.unwrap_or_else(Instant::now);
+        match shared.ask(shared.store.claim(request.clone(), None)).await {
+            Ok(claimed) => {
+                shared.health.answered(health::Line::Work);
+                if !claimed.is_empty() {
+                    shared.metrics.claim_batch.record(claimed.len() as f64);
+                }
+                return Some((sent, claimed));
+            }
+            Err(error) => {
+                shared.health.failed(health::Line::Work, &error);
+                if matches!(error, StoreError::Indeterminate(_)) {
+                    unknown = Some(sent);
+                }
+            }
+        }
+        if shared.level() > Level::Working {
+            // Only what may have happened is worth asking about any more.
+            let until = *patience.get_or_insert_with(|| Instant::now() + LAST_PATIENCE);
+            if unknown.is_none() || shared.level() == Level::Now || Instant::now() >= until {
+                return None;
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause.next()) => {}
+            () = shared.ending(Level::Graceful), if patience.is_none() => {}
+        }
+    }
+}
+
+/// Takes what was claimed into its lines. What cannot be run here goes back at once.
+fn admit(shared: &Arc<Shared>, kinds: &mut Kinds, sent: Instant, claimed: Vec<Claimed>) {
+    if claimed.is_empty() {
+        return;
+    }
+    let policies = shared.policies();
+    let mut lines: HashMap<Name, Vec<Ready>> = HashMap::new();
+    let (mut leases, mut back) = (Vec::with_capacity(claimed.len()), Vec::new());
+    for held in claimed {
+        let policy = policies.of(&held.facts);
+        let lease_ms = policy.lease_ms.unwrap_or(shared.lease);
+        let claimed_for = lease_of(&held, lease_ms);
+        let timeout = policy.timeout_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
+        let bounds = Bounds {
+            timeout_at: timeout.and_then(|timeout| sent.checked_add(timeout)),
+            cancel_grace: Some(shared.cancel_grace),
+            backoff: if held.facts.backoff.is_some() { None } else { policy.backoff },
+        };
+        let (metrics, waited) = (kinds.get(&held.job.queue, &held.job.kind), waited(&held));
+        let attempt = Attempt::new(Arc::clone(&shared.store), held, Some(Instant::now()));
+        leases.push(Held::new(attempt.clone(), lease_ms, sent, claimed_for, bounds.timeout_at));
+        match shared.handlers.get(attempt.kind()) {
+            Some(handler) if shared.level() == Level::Working => {
+                let queue = attempt.job().queue.clone();
+                let ready = Ready { attempt, handler: handler.clone(), bounds, metrics, waited };
+                lines.entry(queue).or_default().push(ready);
+            }
+            _ => back.push(attempt),
+        }
+    }
+    shared.leases.insert(leases);
+    for line in &shared.lines {
+        if let Some(jobs) = lines.remove(&line.queue) {
+            line.admit(shared, jobs);
+        }
+    }
+    give_back(shared, back.into_iter().chain(lines.into_values().flatten().map(|ready| ready.attempt)));
+}
+
+/// Gives back attempts that have not begun.
+pub(crate) fn give_back(shared: &Shared, attempts: impl IntoIterator<Item = Attempt>) {
+    for attempt in attempts {
+        if attempt.control().move_to(crate::control::Standing::GivenBack) {
+            shared.settle(Ended { attempt, outcome: Outcome::Release(RunAt::Now) });
+        }
+    }
+}
+
+/// How long the store gave the lease for: the job's own, and never past its timeout.
+fn lease_of(held: &Claimed, lease_ms: LeaseMs) -> Duration {
+    let micros = held.job.started_at.map(|at| held.lease.expires_at.as_micros() - at.as_micros());
+    let given = micros.and_then(|micros| u64::try_from(micros).ok()).map(Duration::from_micros);
+    given.unwrap_or(Duration::from_millis(lease_ms.get().unsigned_abs()))
+}
+
+/// How long a job that runs for the first time was due before that.
+fn waited(held: &Claimed) -> Option<Duration> {
+    let started_at = held.job.started_at.filter(|_| held.job.attempt == 1)?;
+    let due_at: Timestamp = held.facts.run_at.resolve(held.job.created_at);
+    let micros = started_at.as_micros() - due_at.max(held.job.created_at).as_micros();
+    u64::try_from(micros).ok().map(Duration::from_micros)
+}

@@ -1,0 +1,144 @@
+//! Who ends an attempt: exactly one of its handler, its wait, the loss of its lease, or the end of the worker.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use tokio::sync::Notify;
+use windlass_core::Wait;
+
+/// How an attempt stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Standing {
+    /// The handler runs.
+    Running = 0,
+    /// Its runner has the end of it and settles.
+    Ended = 1,
+    /// The lease is lost: nothing is settled, the result is discarded.
+    Lost = 2,
+    /// The worker ends: it has been given back.
+    GivenBack = 3,
+}
+
+/// The meeting point of an attempt's handler, its runner and the engine.
+#[derive(Debug)]
+pub(crate) struct Control {
+    /// Moves away from `Running` once, whoever comes first.
+    standing: AtomicU8,
+    cancel: AtomicBool,
+    /// Whether the handler should come to an end because the worker does.
+    stopping: AtomicBool,
+    /// Whether the handler's future has been dropped.
+    gone: AtomicBool,
+    /// A blocking lock: it is held for an assignment.
+    posted: Mutex<Option<Wait>>,
+    /// Both the runner and the handler may wait for news.
+    news: Notify,
+}
+
+impl Control {
+    pub(crate) fn new(cancel_requested: bool) -> Self {
+        Self {
+            standing: AtomicU8::new(Standing::Running as u8),
+            cancel: AtomicBool::new(cancel_requested),
+            stopping: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
+            posted: Mutex::new(None),
+            news: Notify::new(),
+        }
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        match self.standing.load(Ordering::Acquire) {
+            0 => Standing::Running,
+            1 => Standing::Ended,
+            2 => Standing::Lost,
+            _ => Standing::GivenBack,
+        }
+    }
+
+    /// Takes the attempt out of `Running`; false if somebody was quicker.
+    pub(crate) fn move_to(&self, to: Standing) -> bool {
+        let running = Standing::Running as u8;
+        let moved = self.standing.compare_exchange(running, to as u8, Ordering::AcqRel, Ordering::Acquire);
+        if moved.is_ok() && to != Standing::Ended {
+            self.news.notify_waiters();
+        }
+        moved.is_ok()
+    }
+
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.cancel.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn cancel(&self) {
+        if !self.cancel.swap(true, Ordering::AcqRel) {
+            self.news.notify_waiters();
+        }
+    }
+
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn stop(&self) {
+        if !self.stopping.swap(true, Ordering::AcqRel) {
+            self.news.notify_waiters();
+        }
+    }
+
+    /// The handler's future has been dropped.
+    pub(crate) fn leave(&self) {
+        self.gone.store(true, Ordering::Release);
+        self.news.notify_waiters();
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::Acquire)
+    }
+
+    /// Waits until the handler's future has been dropped: for ever, inside of it.
+    pub(crate) async fn left(&self) {
+        self.until(|c| c.is_gone().then_some(())).await;
+    }
+
+    /// Hands a wait to the runner, which drops the handler for it. The first one counts.
+    pub(crate) fn post(&self, wait: Wait) {
+        if let Ok(mut posted) = self.posted.lock() {
+            posted.get_or_insert(wait);
+        }
+        self.news.notify_waiters();
+    }
+
+    /// The wait that was posted.
+    pub(crate) fn take_posted(&self) -> Option<Wait> {
+        self.posted.lock().ok()?.take()
+    }
+
+    /// Waits until `what` answers something. It is asked again after every change.
+    pub(crate) async fn until<T>(&self, mut what: impl FnMut(&Self) -> Option<T>) -> T {
+        loop {
+            let mut news = std::pin::pin!(self.news.notified());
+            // Listening before looking: nothing that happens between the two is missed.
+            news.as_mut().enable();
+            if let Some(found) = what(self) {
+                return found;
+            }
+            news.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn one_end_and_no_other() {
+        let control = Control::new(false);
+        assert!(control.move_to(Standing::Lost));
+        assert!(!control.move_to(Standing::Ended) && !control.move_to(Standing::GivenBack));
+        assert_eq!(control.standing(), Standing::Lost);
+        control.cancel();
+        control.until(|c| c.is_cancelled().then_some(())).await;
+    }
+}

@@ -1,0 +1,239 @@
+//! What a handler says when it does not complete.
+
+use std::error::Error;
+use std::fmt;
+use std::time::Duration;
+use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, ID_TEXT_MAX_BYTES, TEXT_MAX_BYTES};
+use windlass_core::{Failure, Outcome, Refusal, RunAt, Timestamp};
+
+/// Why a handler did not complete, and what is to follow.
+///
+/// Every error turns into one that is retried, so `?` does what one expects. It is no [`std::error::Error`] itself,
+/// because only so can it be made from all of them.
+///
+/// ```
+/// use windlass_engine::HandlerError;
+/// let lost: HandlerError = std::io::Error::other("the line is dead").into();
+/// assert!(!lost.is_permanent());
+/// let wrong = HandlerError::permanent("no such customer").code("customer_unknown");
+/// assert!(wrong.is_permanent());
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct HandlerError {
+    then: Then,
+    code: String,
+    message: String,
+}
+
+/// What follows when a handler did not complete.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Then {
+    /// Another try by the job's backoff, while its budget lasts.
+    Retry,
+    /// Another try at this time, while its budget lasts.
+    RetryAt(RunAt),
+    /// No other try: it is dead.
+    Permanent,
+    /// Not now: again at this time, without using the budget.
+    Snooze(RunAt),
+    /// It stopped because it was asked to.
+    Cancelled,
+}
+
+impl HandlerError {
+    fn new(then: Then, code: &str, message: String) -> Self {
+        Self { then, code: code.to_owned(), message }
+    }
+
+    /// Another try by the job's backoff.
+    pub fn retry(error: impl fmt::Display) -> Self {
+        Self::new(Then::Retry, "failed", error.to_string())
+    }
+
+    /// Another try at a given time.
+    pub fn retry_at(at: Timestamp, error: impl fmt::Display) -> Self {
+        Self::new(Then::RetryAt(RunAt::At(at)), "failed", error.to_string())
+    }
+
+    /// Another try after a while.
+    pub fn retry_after(after: Duration, error: impl fmt::Display) -> Self {
+        Self::new(Then::RetryAt(RunAt::After(ms(after))), "failed", error.to_string())
+    }
+
+    /// No other try can help: the job is dead at once.
+    pub fn permanent(error: impl fmt::Display) -> Self {
+        Self::new(Then::Permanent, "failed", error.to_string())
+    }
+
+    /// Not now: again after a while, without using a retry.
+    pub fn snooze(after: Duration) -> Self {
+        Self::new(Then::Snooze(RunAt::After(ms(after))), "snoozed", "snoozed".to_owned())
+    }
+
+    /// It stopped because it was asked to; see [`crate::Attempt::cancelled`].
+    pub fn cancelled() -> Self {
+        Self::new(Then::Cancelled, "cancelled", "stopped on request".to_owned())
+    }
+
+    /// Sets the code that stands beside the message: for lists and alarms, so a word that does not change.
+    #[must_use]
+    pub fn code(mut self, code: &str) -> Self {
+        code.clone_into(&mut self.code);
+        self
+    }
+
+    /// What follows.
+    pub fn then(&self) -> Then {
+        self.then
+    }
+
+    /// Whether no other try follows.
+    pub fn is_permanent(&self) -> bool {
+        self.then == Then::Permanent
+    }
+
+    /// What went wrong, in words.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What went wrong, as a word.
+    pub fn error_code(&self) -> &str {
+        &self.code
+    }
+
+    /// A refusal of the store that the handler's own doing brought about: trying again would only repeat it.
+    pub(crate) fn refused(what: &str, refusal: &Refusal) -> Self {
+        Self::permanent(format!("{what}: {refusal}")).code(refusal.code())
+    }
+
+    /// From whatever a layer answered, which may be a handler's own word on its way out.
+    pub(crate) fn from_boxed(error: Box<dyn Error + Send + Sync>) -> Self {
+        match error.downcast::<Carried>() {
+            Ok(carried) => carried.0,
+            Err(other) => Self::retry(chain(other.as_ref())),
+        }
+    }
+
+    /// How the attempt ends by it.
+    pub(crate) fn into_outcome(self) -> Outcome {
+        let (permanent, run_at) = match self.then {
+            Then::Snooze(run_at) => return Outcome::Release(run_at),
+            Then::Cancelled => {
+                return Outcome::Cancelled { reason: Some(fitting(&self.message, TEXT_MAX_BYTES)) };
+            }
+            Then::Retry => (false, None),
+            Then::RetryAt(run_at) => (false, Some(run_at)),
+            Then::Permanent => (true, None),
+        };
+        Outcome::Fail { error: failure(&self.code, &self.message), permanent, run_at }
+    }
+}
+
+/// A failure that is surely within the limits, so that the store never refuses to hear of it.
+pub(crate) fn failure(code: &str, message: &str) -> Failure {
+    // An error stands in the log as JSON, where a character may take six bytes.
+    let message = fitting(message, EVENT_PAYLOAD_MAX_BYTES / 8);
+    let code: String = fitting(code, ID_TEXT_MAX_BYTES).chars().filter(|c| !c.is_control()).collect();
+    Failure::new(&code, &message)
+        .or_else(|_| Failure::new("", ""))
+        .expect("an empty failure is given words of its own")
+}
+
+/// Text without NUL and not longer than `max` bytes.
+fn fitting(text: &str, max: usize) -> String {
+    let mut text = text.replace('\0', "\u{fffd}");
+    if text.len() > max {
+        let mut end = max - "…".len();
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.truncate(end);
+        text.push('…');
+    }
+    text
+}
+
+fn ms(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+/// An error and what caused it, in one line.
+fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let said = error.to_string();
+        // Many errors repeat their cause in their own words.
+        if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
+impl fmt::Display for HandlerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl<E: Error + 'static> From<E> for HandlerError {
+    fn from(error: E) -> Self {
+        Self::retry(chain(&error))
+    }
+}
+
+impl From<HandlerError> for Box<dyn Error + Send + Sync> {
+    fn from(error: HandlerError) -> Self {
+        Box::new(Carried(error))
+    }
+}
+
+/// A handler's word on its way through layers that know only boxed errors.
+#[derive(Debug)]
+struct Carried(HandlerError);
+
+impl fmt::Display for Carried {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl Error for Carried {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the mail was not sent")]
+    struct Outer(#[source] std::io::Error);
+
+    #[test]
+    fn an_error_brings_its_causes() {
+        let error = HandlerError::from(Outer(std::io::Error::other("the line is dead")));
+        assert_eq!(error.message(), "the mail was not sent: the line is dead");
+        assert_eq!(error.then(), Then::Retry);
+    }
+
+    #[test]
+    fn a_boxed_word_comes_out_as_it_went_in() {
+        let word = HandlerError::permanent("no").code("never");
+        assert_eq!(HandlerError::from_boxed(word.clone().into()), word);
+        assert_eq!(HandlerError::from_boxed("plain".into()).then(), Then::Retry);
+    }
+
+    #[test]
+    fn no_failure_is_too_long_or_odd_for_the_log() {
+        let long = "\u{1}".repeat(1 << 20);
+        let Outcome::Fail { error, .. } = HandlerError::retry(&long).code(&long).into_outcome() else {
+            panic!("a failure")
+        };
+        assert_ne!(error, failure("", ""), "it still says something");
+        let cut = fitting(&"ä".repeat(100), 51);
+        assert!(cut.len() <= 51 && cut.ends_with('…'), "{cut}");
+    }
+}

@@ -1,0 +1,112 @@
+//! Renewal, apart from handlers: at a third of the lease, one statement for all; and the clock that ends what was not
+//! renewed in time.
+
+use crate::attempt::is_loss;
+use crate::control::Standing;
+use crate::engine::Shared;
+use crate::health;
+use crate::leases::Held;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use windlass_core::limits::BATCH_MAX;
+use windlass_core::{LeaseMs, Refusal, Status};
+use windlass_store::{Extend, Extended, StoreError};
+
+/// Renews until the worker has ended.
+pub(crate) async fn renew(shared: Arc<Shared>) {
+    loop {
+        shared.leases.renewal().await;
+        // Leases of different lengths are renewed each for its own.
+        let mut lengths: BTreeMap<LeaseMs, Vec<Held>> = BTreeMap::new();
+        for lease in shared.leases.due(Instant::now()) {
+            lengths.entry(lease.lease_ms).or_default().push(lease);
+        }
+        for (lease_ms, leases) in lengths {
+            for chunk in leases.chunks(BATCH_MAX) {
+                extend(&shared, lease_ms, chunk).await;
+            }
+        }
+    }
+}
+
+async fn extend(shared: &Shared, lease_ms: LeaseMs, leases: &[Held]) {
+    let full = Duration::from_millis(lease_ms.get().unsigned_abs());
+    let request = Extend {
+        leases: leases.iter().map(|l| (l.attempt.job_id(), l.attempt.lease_token())).collect(),
+        extend_ms: lease_ms,
+    };
+    let sent = Instant::now();
+    // A call that hangs must not take the next one's time; a renewal may be sent twice.
+    let call = async {
+        match shared.beat.get() {
+            Some(apart) => apart.extend(request, None).await,
+            None => shared.ask(shared.store.extend(request, None)).await,
+        }
+    };
+    let answer = tokio::time::timeout(full / 3, call).await;
+    match answer.unwrap_or_else(|_| Err(StoreError::Unavailable("a renewal took too long".into()))) {
+        Ok(answers) => {
+            shared.health.answered(health::Line::Beat);
+            for (lease, answer) in leases.iter().zip(answers) {
+                heard(shared, lease, answer, sent);
+            }
+        }
+        Err(error) => {
+            shared.health.failed(health::Line::Beat, &error);
+            shared.leases.again_at(leases, Instant::now() + (full / 12).min(Duration::from_secs(2)));
+        }
+    }
+}
+
+fn heard(shared: &Shared, lease: &Held, answer: Result<Extended, Refusal>, sent: Instant) {
+    let control = lease.attempt.control();
+    match answer {
+        Ok(extended) => {
+            shared.leases.renewed(&lease.attempt, sent);
+            if extended.cancel_requested {
+                control.cancel();
+            }
+        }
+        // Its runner settles it just now, or has: that answer counts.
+        Err(_) if control.standing() != Standing::Running => {
+            shared.leases.again_at(std::slice::from_ref(lease), Instant::now() + Duration::from_secs(1));
+        }
+        // Completed in the handler's own transaction: what is left of the handler is no matter of the lease.
+        Err(Refusal::Finished(Status::Completed)) => shared.leases.remove([&lease.attempt]),
+        Err(refusal) if is_loss(&refusal) => lose(shared, lease, &refusal.to_string()),
+        Err(refusal) => {
+            tracing::error!(job = %lease.attempt.job_id(), %refusal, "a renewal was refused");
+            shared.leases.again_at(std::slice::from_ref(lease), Instant::now() + Duration::from_secs(1));
+        }
+    }
+}
+
+fn lose(shared: &Shared, lease: &Held, why: &str) {
+    if lease.attempt.control().move_to(Standing::Lost) {
+        let (job, attempt) = (lease.attempt.job_id(), lease.attempt.fence());
+        tracing::warn!(%job, attempt, why, "the lease is lost; the handler is dropped and its result discarded");
+    }
+    shared.leases.remove([&lease.attempt]);
+}
+
+/// Ends attempts whose lease was not renewed in time, by this process's own clock: until the worker has ended.
+pub(crate) async fn watch(shared: Arc<Shared>) {
+    loop {
+        shared.leases.expiry().await;
+        for (attempt, in_grace) in shared.leases.expired(Instant::now()) {
+            // Within the grace only this worker may act: it gives the job back as soon as the handler is gone.
+            let to = if in_grace { Standing::GivenBack } else { Standing::Lost };
+            if attempt.control().move_to(to) {
+                let (job, fence) = (attempt.job_id(), attempt.fence());
+                tracing::warn!(%job, attempt = fence, "the lease ran out before it was renewed; the handler is dropped");
+            }
+            if in_grace {
+                shared.metrics.lease_lost.increment(1);
+            } else {
+                shared.leases.remove([&attempt]);
+            }
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Lines and lanes: a line per queue, where claimed jobs wait their turn, and as many lanes as may run at once.
+//!
+//! A lane is a task on the caller's runtime that runs one job after the other until its line is empty. So a burst of
+//! short jobs costs a few tasks and not one each.
+
+use crate::attempt::Attempt;
+use crate::control::Standing;
+use crate::engine::Shared;
+use crate::handler::Handler;
+use crate::metrics::{KindMetrics, outcome_word};
+use crate::run::{Bounds, drive};
+use crate::settle::Ended;
+use crate::task;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+use windlass_core::limits::CLAIM_MAX;
+use windlass_core::{Name, Outcome, RunAt};
+
+/// How far ahead of its lanes a line is filled: what would begin within this time at the pace it has.
+const AHEAD: Duration = Duration::from_millis(100);
+
+/// A job that waits for a lane.
+pub(crate) struct Ready {
+    pub(crate) attempt: Attempt,
+    pub(crate) handler: Handler,
+    pub(crate) bounds: Bounds,
+    pub(crate) metrics: Arc<KindMetrics>,
+    pub(crate) waited: Option<Duration>,
+}
+
+/// One queue of a worker.
+pub(crate) struct Line {
+    pub(crate) queue: Name,
+    pub(crate) concurrency: usize,
+    /// A blocking lock: it is held for a push or a pop.
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    ready: VecDeque<Ready>,
+    lanes: usize,
+    /// Whether the last claim left more behind, so that room is worth a claim.
+    hot: bool,
+    pace: Pace,
+}
+
+/// How many jobs begin per second, measured over windows that are long enough to say something.
+#[derive(Default)]
+struct Pace {
+    since: Option<Instant>,
+    begun: u32,
+    per_second: f64,
+    /// How many jobs would begin within [`AHEAD`].
+    ahead: usize,
+}
+
+impl Pace {
+    /// The shortest window, unless it has seen `ENOUGH` jobs.
+    const WINDOW: Duration = Duration::from_millis(10);
+    const ENOUGH: u32 = 256;
+    /// What is older than this has no say.
+    const MEMORY: Duration = Duration::from_millis(200);
+
+    fn measure(&mut self, now: Instant) {
+        let since = *self.since.get_or_insert(now);
+        let passed = now - since;
+        if passed.is_zero() || (passed < Self::WINDOW && self.begun < Self::ENOUGH) {
+            return;
+        }
+        let measured = f64::from(self.begun) / passed.as_secs_f64();
+        let weight = (passed.as_secs_f64() / Self::MEMORY.as_secs_f64()).clamp(0.25, 1.0);
+        self.per_second += (measured - self.per_second) * weight;
+        self.ahead = (self.per_second * AHEAD.as_secs_f64()) as usize;
+        (self.since, self.begun) = (Some(now), 0);
+    }
+}
+
+impl Line {
+    pub(crate) fn new(queue: Name, concurrency: usize) -> Self {
+        Self { queue, concurrency: concurrency.max(1), state: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many jobs a claim may bring now.
+    pub(crate) fn room(&self, now: Instant) -> usize {
+        let mut state = self.lock();
+        state.pace.measure(now);
+        let ahead = state.pace.ahead;
+        let (held, ready) = (state.ready.len() + state.lanes, state.ready.len());
+        // A line that is filled ahead waits until half of it is used up: few large claims instead of many small ones.
+        if ready > 0 && ready > ahead / 2 {
+            return 0;
+        }
+        (self.concurrency + ahead).saturating_sub(held).min(CLAIM_MAX)
+    }
+
+    pub(crate) fn is_hot(&self) -> bool {
+        self.lock().hot
+    }
+
+    pub(crate) fn set_hot(&self, hot: bool) {
+        self.lock().hot = hot;
+    }
+
+    /// Takes claimed jobs in and opens lanes for them.
+    pub(crate) fn admit(self: &Arc<Self>, shared: &Arc<Shared>, jobs: Vec<Ready>) {
+        let mut state = self.lock();
+        state.ready.extend(jobs);
+        let open = state.ready.len().min(self.concurrency.saturating_sub(state.lanes));
+        state.lanes += open;
+        drop(state);
+        for _ in 0..open {
+            let lane = Lane { line: Arc::clone(self), shared: Arc::clone(shared), open: true };
+            task::detach_on(&shared.handlers_on, lane.run());
+        }
+    }
+
+    /// What waits and has not begun, so that it can be given back; with a moment, only what was claimed before.
+    pub(crate) fn take_back(&self, claimed_before: Option<Instant>) -> Vec<Attempt> {
+        let mut state = self.lock();
+        let old = |ready: &Ready| claimed_before.is_none_or(|before| ready.attempt.began() <= Some(before));
+        let (back, stay): (VecDeque<_>, VecDeque<_>) =
+            std::mem::take(&mut state.ready).into_iter().partition(old);
+        state.ready = stay;
+        back.into_iter().map(|ready| ready.attempt).collect()
+    }
+}
+
+/// One job after the other.
+struct Lane {
+    line: Arc<Line>,
+    shared: Arc<Shared>,
+    open: bool,
+}
+
+impl Lane {
+    async fn run(mut self) {
+        while let Some(ready) = self.next() {
+            self.run_one(ready).await;
+            // Jobs that never wait would keep the thread from everybody else.
+            tokio::task::consume_budget().await;
+        }
+    }
+
+    /// The next job; closes the lane when there is none, under the same lock, so that no job is left without one.
+    fn next(&mut self) -> Option<Ready> {
+        let mut state = self.line.lock();
+        let next = state.ready.pop_front();
+        if next.is_some() {
+            state.pace.begun += 1;
+        } else {
+            state.lanes -= 1;
+            self.open = false;
+        }
+        // Room is worth a claim when more is known to wait.
+        let claim = state.hot && state.ready.len() <= state.pace.ahead / 2;
+        drop(state);
+        if claim {
+            self.shared.work.notify_one();
+        }
+        next
+    }
+
+    async fn run_one(&self, ready: Ready) {
+        let Ready { attempt, handler, bounds, metrics, waited } = ready;
+        match attempt.control().standing() {
+            Standing::Running => {}
+            Standing::GivenBack => {
+                return self.shared.settle(Ended { attempt, outcome: Outcome::Release(RunAt::Now) });
+            }
+            _ => return self.forget(&attempt),
+        }
+        let began = Instant::now();
+        metrics.began(waited);
+        let mut guard = Begun { shared: &self.shared, attempt: Some(attempt) };
+        let outcome = match &guard.attempt {
+            Some(attempt) => drive(handler, attempt, bounds).await,
+            None => return,
+        };
+        metrics.ended(outcome_word(outcome.as_ref()), began.elapsed());
+        match (guard.attempt.take(), outcome) {
+            (Some(attempt), Some(outcome)) => self.shared.settle(Ended { attempt, outcome }),
+            (Some(attempt), None) => self.forget(&attempt),
+            (None, _) => {}
+        }
+    }
+
+    /// Nothing is to be settled: somebody else may have the job by now.
+    fn forget(&self, attempt: &Attempt) {
+        if attempt.control().standing() == Standing::Lost {
+            self.shared.metrics.lease_lost.increment(1);
+            self.shared.leases.remove([attempt]);
+        }
+    }
+}
+
+impl Drop for Lane {
+    fn drop(&mut self) {
+        if self.open {
+            self.line.lock().lanes -= 1;
+        }
+    }
+}
+
+/// An attempt whose handler has begun. If the runtime that runs it ends first, it is given back.
+struct Begun<'a> {
+    shared: &'a Shared,
+    attempt: Option<Attempt>,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if let Some(attempt) = self.attempt.take()
+            && attempt.control().move_to(Standing::GivenBack)
+        {
+            self.shared.settle(Ended { attempt, outcome: Outcome::Release(RunAt::Now) });
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The living parts: what claims jobs, runs handlers, renews leases and settles.
+//!
+//! | to learn about | read |
+//! |---|---|
+//! | a process that works: queues, handlers, shutdown | [`Worker`] |
+//! | what a handler is and how it is wrapped | [`Handler`], [`Handlers`] |
+//! | what a handler is given and may ask for | [`Attempt`] |
+//! | how a handler says what went wrong | [`HandlerError`] |
+//! | one claimed job, from start to outcome | [`run_once`] |
+//! | ending in two steps | [`Shutdown`] |
+//! | whether the worker works, for readiness | [`Health`] |
+//! | what a job falls back to | [`Policies`] |
+//! | asking again when an answer was lost | [`repeat`] |
+//! | traces across processes | [`TraceContext`] |
+//!
+//! A worker has a thread of its own, `windlass-engine`, where it claims, renews, settles and sweeps. Handlers run on
+//! the caller's runtime and nowhere else. What the store itself spawns, such as connections, lives on the caller's
+//! runtime too, unless renewals are given a store of their own ([`Worker::renew_through`]): then a handler that
+//! blocks its thread delays its neighbours, but never a renewal.
+//!
+//! What is never known here: which store it is, HTTP, the types of payloads.
+
+mod attempt;
+mod claim;
+mod control;
+mod engine;
+mod error;
+mod handler;
+mod health;
+mod heartbeat;
+mod lanes;
+mod leases;
+mod metrics;
+mod policy;
+mod record;
+mod register;
+mod repeat;
+mod report;
+mod run;
+mod settle;
+mod shutdown;
+mod soon;
+mod spawn;
+mod start;
+mod sweeper;
+mod task;
+mod trace;
+mod wait;
+mod worker;
+
+pub use attempt::Attempt;
+pub use error::{HandlerError, Then};
+pub use handler::{BoxError, Handler, Handlers};
+pub use health::Health;
+pub use policy::{Policies, Policy};
+pub use repeat::repeat;
+pub use report::Report;
+pub use run::run_once;
+pub use shutdown::{Level, Shutdown};
+pub use start::RunError;
+pub use trace::TraceContext;
+pub use wait::AskedFor;
+pub use worker::Worker;

@@ -1,0 +1,78 @@
+//! What an attempt says of itself while it runs.
+
+use crate::attempt::Attempt;
+use crate::error::HandlerError;
+use windlass_core::lease::hex;
+use windlass_core::{Actor, Key, Metadata, Name, Payload, Version};
+use windlass_store::{Append, Progress, WriteLogs, fresh};
+
+/// A report: one change of the job. What is left out stays as it is.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Report {
+    /// 0..100.
+    pub progress: Option<i64>,
+    /// Free text of where the handler is.
+    pub stage: Option<String>,
+    /// Merged into what is there, key by key.
+    pub metadata: Option<Metadata>,
+    /// Opaque JSON for the next attempt.
+    pub checkpoint: Option<Payload>,
+}
+
+impl Attempt {
+    /// Reports progress, stage, metadata and checkpoint in one change.
+    pub async fn report(&self, report: Report) -> Result<(), HandlerError> {
+        let checkpoint = report.checkpoint.clone();
+        let request = Progress {
+            job: self.job_id(),
+            token: self.lease_token(),
+            progress: report.progress,
+            stage: report.stage,
+            metadata: report.metadata,
+            checkpoint: report.checkpoint,
+            key: None,
+        };
+        let answer = self.call(|| self.store().progress(request.clone(), None)).await?;
+        self.told("report", answer).await?;
+        if let Some(checkpoint) = checkpoint {
+            self.keep_checkpoint(checkpoint);
+        }
+        Ok(())
+    }
+
+    /// Reports how far it is, 0..100, and where.
+    pub async fn progress(&self, progress: i64, stage: Option<&str>) -> Result<(), HandlerError> {
+        let stage = stage.map(str::to_owned);
+        self.report(Report { progress: Some(progress), stage, ..Report::default() }).await
+    }
+
+    /// Keeps opaque JSON for the next attempt.
+    pub async fn checkpoint(&self, checkpoint: Payload) -> Result<(), HandlerError> {
+        self.report(Report { checkpoint: Some(checkpoint), ..Report::default() }).await
+    }
+
+    /// Writes lines to the job's log.
+    pub async fn log(&self, lines: Vec<String>) -> Result<(), HandlerError> {
+        let request = WriteLogs { job: self.job_id(), token: self.lease_token(), lines };
+        let answer = self.call(|| self.store().write_logs(request.clone(), None)).await?;
+        self.held("log lines", answer).await
+    }
+
+    /// Notes an event of the handler's own type, once, and answers its version.
+    pub async fn note(&self, type_name: &Name, payload: Option<Payload>) -> Result<Version, HandlerError> {
+        // A key of its own, so that a repeat after a lost answer is recognised.
+        let key = Key::parse("key", format!("note:{}", hex(&fresh::random::<16>())))?;
+        let request = Append {
+            job: self.job_id(),
+            type_name: type_name.clone(),
+            payload,
+            actor: Actor::worker(self.worker()),
+            token: Some(self.lease_token()),
+            expected_version: None,
+            key: Some(key),
+        };
+        let answer = self.call(|| self.store().append(request.clone(), None)).await?;
+        let told = self.told(&format!("note {type_name}"), answer).await?;
+        Ok(told.done.version())
+    }
+}

@@ -1,0 +1,145 @@
+//! One attempt, from its start to its outcome: the handler runs until it returns, waits, is told to stop, or is lost.
+
+use crate::attempt::Attempt;
+use crate::control::{Control, Standing};
+use crate::error::{HandlerError, failure};
+use crate::handler::Handler;
+use crate::metrics::outcome_word;
+use crate::task::panic_message;
+use crate::trace;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use tower::ServiceExt;
+use tracing::Instrument;
+use windlass_core::outcome::Found;
+use windlass_core::{Backoff, Outcome, Payload, RunAt, Wait};
+use windlass_store::{Claimed, Store};
+
+/// What bounds an attempt.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Bounds {
+    /// When it has taken too long.
+    pub(crate) timeout_at: Option<Instant>,
+    /// How long a handler may go on after it was asked to stop; for ever when absent.
+    pub(crate) cancel_grace: Option<Duration>,
+    /// How long to wait before the next try, where the job itself does not say.
+    pub(crate) backoff: Option<Backoff>,
+}
+
+/// Runs one claimed job to its outcome, which the caller settles; none if the lease was lost on the way and there is
+/// nothing to settle.
+///
+/// Nothing is renewed meanwhile, no timeout is kept, and for the handler the store's time stands still at the moment of
+/// the claim: this is for tests with a clock of their own.
+pub async fn run_once(store: Arc<dyn Store>, claimed: Claimed, handler: &Handler) -> Option<Outcome> {
+    let attempt = Attempt::new(store, claimed, None);
+    drive(handler.clone(), &attempt, Bounds::default()).await
+}
+
+/// What a handler returned, or its panic.
+type Returned = Result<Result<Option<Payload>, HandlerError>, Box<dyn Any + Send>>;
+
+/// What made the runner stop looking at the handler.
+enum Stop {
+    Returned(Returned),
+    Told(Told),
+    TimedOut,
+    NotStopped,
+}
+
+enum Told {
+    Waits(Wait),
+    Cancelled,
+    Gone,
+}
+
+/// Runs a handler until there is an end, and answers what to settle; nothing if the lease was lost. The handler's
+/// future is dropped before this returns.
+pub(crate) async fn drive(handler: Handler, attempt: &Attempt, bounds: Bounds) -> Option<Outcome> {
+    let span = trace::span(attempt);
+    let running = AssertUnwindSafe(handler.oneshot(attempt.clone())).catch_unwind();
+    let mut running: BoxFuture<'_, _> = running.instrument(span.clone()).boxed();
+    let stop = watch(&mut running, attempt, bounds).await;
+    // A handler that panics while it is torn down takes nobody with it.
+    let torn = catch_unwind(AssertUnwindSafe(|| drop(running)));
+    if let Err(panic) = torn {
+        tracing::warn!(parent: &span, panic = panic_message(&*panic), "the handler panicked while it was dropped");
+    }
+    attempt.control().leave();
+    let outcome = conclude(stop, attempt, bounds);
+    span.record("outcome", outcome_word(outcome.as_ref()));
+    outcome
+}
+
+async fn watch(running: &mut BoxFuture<'_, Returned>, attempt: &Attempt, bounds: Bounds) -> Stop {
+    let control = attempt.control();
+    let mut stop_at: Option<Instant> = None;
+    loop {
+        let cancel_known = stop_at.is_some() || bounds.cancel_grace.is_none();
+        tokio::select! {
+            biased;
+            end = &mut *running => return Stop::Returned(end),
+            told = control.until(|c| news(c, cancel_known)) => match told {
+                Told::Cancelled => stop_at = bounds.cancel_grace.map(|grace| Instant::now() + grace),
+                told => return Stop::Told(told),
+            },
+            () = at(bounds.timeout_at) => return Stop::TimedOut,
+            () = at(stop_at) => return Stop::NotStopped,
+        }
+    }
+}
+
+fn news(control: &Control, cancel_known: bool) -> Option<Told> {
+    if control.standing() != Standing::Running {
+        return Some(Told::Gone);
+    }
+    if let Some(wait) = control.take_posted() {
+        return Some(Told::Waits(wait));
+    }
+    (!cancel_known && control.is_cancelled()).then_some(Told::Cancelled)
+}
+
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// What follows. Whoever was quicker counts: a lease that was lost stays lost, a posted wait goes before a result.
+fn conclude(stop: Stop, attempt: &Attempt, bounds: Bounds) -> Option<Outcome> {
+    let control = attempt.control();
+    if !control.move_to(Standing::Ended) {
+        return (control.standing() == Standing::GivenBack).then_some(Outcome::Release(RunAt::Now));
+    }
+    let outcome = match (control.take_posted(), stop) {
+        (Some(wait), _) | (None, Stop::Told(Told::Waits(wait))) => Outcome::Wait(wait, Found::default()),
+        (None, Stop::Returned(Ok(Ok(result)))) => Outcome::Complete(result),
+        (None, Stop::Returned(Ok(Err(error)))) => error.into_outcome(),
+        (None, Stop::Returned(Err(panic))) => {
+            let message = format!("the handler panicked: {}", panic_message(&*panic));
+            Outcome::Fail { error: failure("panicked", &message), permanent: false, run_at: None }
+        }
+        (None, Stop::TimedOut) => Outcome::TimeOut,
+        (None, Stop::Told(_) | Stop::NotStopped) => Outcome::Cancelled {
+            reason: Some("the handler did not stop by itself and was dropped".to_owned()),
+        },
+    };
+    Some(backed_off(outcome, attempt, bounds.backoff))
+}
+
+/// A retry without a time gets the one of the policy, unless the job has a backoff of its own.
+fn backed_off(outcome: Outcome, attempt: &Attempt, backoff: Option<Backoff>) -> Outcome {
+    match (outcome, backoff) {
+        (Outcome::Fail { error, permanent: false, run_at: None }, Some(backoff)) => {
+            let delay = backoff.delay_ms(attempt.job().retries, attempt.job_id(), attempt.fence());
+            Outcome::Fail { error, permanent: false, run_at: Some(RunAt::After(delay)) }
+        }
+        (outcome, _) => outcome,
+    }
+}

@@ -1,0 +1,164 @@
+//! Ending attempts in batches: at once when nothing is under way, else together with whoever ends meanwhile.
+
+use crate::attempt::{Attempt, is_loss};
+use crate::engine::Shared;
+use crate::error::failure;
+use crate::health;
+use crate::repeat::Pause;
+use std::sync::Arc;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::Instant;
+use windlass_core::{Answer, Outcome, Refusal, RunAt, Status};
+use windlass_store::{Settle, SettleItem, StoreError};
+
+/// The most attempts of one settle: large enough to be cheap, small enough to take a few milliseconds.
+const BATCH: usize = 1_000;
+
+/// An attempt that has come to its end.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) attempt: Attempt,
+    pub(crate) outcome: Outcome,
+}
+
+/// Settles what comes until nobody can send any more. The channel has no limit of its own because a worker holds a
+/// limited number of leases, and each ends once.
+pub(crate) async fn run(shared: Arc<Shared>, queue: &mut UnboundedReceiver<Ended>) {
+    let mut batch = Vec::with_capacity(BATCH);
+    while queue.recv_many(&mut batch, BATCH).await > 0 {
+        shared.metrics.settle_batch.record(batch.len() as f64);
+        let again = settle(&shared, std::mem::take(&mut batch)).await;
+        batch.reserve(BATCH);
+        if !again.is_empty() {
+            settle(&shared, again).await;
+        }
+    }
+}
+
+/// Settles a batch until the store answers or the leases are over, and answers what is to be settled otherwise.
+async fn settle(shared: &Shared, mut batch: Vec<Ended>) -> Vec<Ended> {
+    let mut pause = Pause::default();
+    loop {
+        batch.retain(|ended| is_live(shared, ended));
+        if batch.is_empty() {
+            return Vec::new();
+        }
+        let item = |ended: &Ended| SettleItem {
+            job: ended.attempt.job_id(),
+            token: ended.attempt.lease_token(),
+            outcome: ended.outcome.clone(),
+        };
+        let request = Settle { items: batch.iter().map(item).collect() };
+        match shared.ask(shared.store.settle(request, None)).await {
+            Ok(answers) => {
+                shared.health.answered(health::Line::Work);
+                return conclude(shared, batch, answers);
+            }
+            Err(error) => {
+                shared.health.failed(health::Line::Work, &error);
+                // What may have happened is asked again at once: the repeat is answered from the log.
+                if matches!(error, StoreError::Unavailable(_)) || !pause.is_first() {
+                    tokio::time::sleep(pause.next()).await;
+                } else {
+                    pause.next();
+                }
+            }
+        }
+    }
+}
+
+/// Whether an attempt can still be settled. If not, somebody else may have the job: its result is discarded.
+fn is_live(shared: &Shared, ended: &Ended) -> bool {
+    let live = shared.leases.over(&ended.attempt).is_some_and(|over| over > Instant::now());
+    if !live {
+        let (job, attempt) = (ended.attempt.job_id(), ended.attempt.fence());
+        tracing::warn!(%job, attempt, "the lease ended before the outcome could be stored; it is discarded");
+        shared.metrics.lease_lost.increment(1);
+        shared.leases.remove([&ended.attempt]);
+        note_timeout(shared, ended);
+    }
+    live
+}
+
+fn conclude(shared: &Shared, batch: Vec<Ended>, answers: Vec<Answer>) -> Vec<Ended> {
+    let mut again = Vec::new();
+    let (mut done, mut due) = (Vec::with_capacity(batch.len()), Vec::new());
+    for (ended, answer) in batch.into_iter().zip(answers) {
+        match answer {
+            Ok(_) => {
+                due.extend(next_due(&ended));
+                done.push(ended.attempt);
+            }
+            Err(refusal) if is_loss(&refusal) => {
+                refused(shared, &ended, &refusal);
+                done.push(ended.attempt);
+            }
+            Err(refusal) => match instead(&ended, &refusal) {
+                Some(outcome) => again.push(Ended { attempt: ended.attempt, outcome }),
+                None => {
+                    let job = ended.attempt.job_id();
+                    tracing::error!(%job, %refusal, "an outcome was refused; the job is taken up when its lease is over");
+                    done.push(ended.attempt);
+                }
+            },
+        }
+    }
+    shared.leases.remove(&done);
+    shared.clear();
+    shared.soon.remember(due);
+    again
+}
+
+fn refused(shared: &Shared, ended: &Ended, refusal: &Refusal) {
+    let (job, attempt) = (ended.attempt.job_id(), ended.attempt.fence());
+    match refusal {
+        // Completed in the handler's own transaction, or stopped by an operator meanwhile.
+        Refusal::Finished(Status::Completed | Status::Cancelled) => {
+            tracing::debug!(%job, attempt, %refusal, "the job had ended already");
+        }
+        _ => {
+            tracing::warn!(%job, attempt, %refusal, "the outcome came too late; it is discarded");
+            shared.metrics.lease_lost.increment(1);
+            note_timeout(shared, ended);
+        }
+    }
+}
+
+/// A timeout that came too late to be settled stands in the store as a deadline that has passed.
+fn note_timeout(shared: &Shared, ended: &Ended) {
+    if ended.outcome == Outcome::TimeOut {
+        shared.sweep.notify_one();
+    }
+}
+
+/// What to settle when the outcome itself is not acceptable, such as a result that is too large: a failure that says
+/// so, for good, because the next attempt would only make the same.
+fn instead(ended: &Ended, refusal: &Refusal) -> Option<Outcome> {
+    if matches!(ended.outcome, Outcome::Fail { permanent: true, .. }) {
+        return None;
+    }
+    let error = failure(refusal.code(), &refusal.to_string());
+    Some(Outcome::Fail { error, permanent: true, run_at: None })
+}
+
+/// When a job that was just settled is due again, if this worker can tell.
+fn next_due(ended: &Ended) -> Option<Instant> {
+    let job = ended.attempt.job();
+    let ms = |run_at: RunAt| match run_at {
+        RunAt::Now => 0,
+        RunAt::After(ms) => ms,
+        RunAt::At(at) => (at.as_micros() - ended.attempt.now().as_micros()) / 1_000 + 1,
+    };
+    let after = match &ended.outcome {
+        Outcome::Release(run_at) | Outcome::Fail { run_at: Some(run_at), permanent: false, .. } => {
+            ms(*run_at)
+        }
+        Outcome::Fail { permanent: false, .. } | Outcome::TimeOut => {
+            job.backoff.unwrap_or_default().delay_ms(job.retries, job.id, job.attempt)
+        }
+        Outcome::Wait(wait, _) => ms(RunAt::At(wait.until?)),
+        _ => return None,
+    };
+    let after = u64::try_from(after).unwrap_or(0);
+    Instant::now().checked_add(std::time::Duration::from_millis(after))
+}

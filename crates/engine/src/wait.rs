@@ -1,0 +1,110 @@
+//! Waits: the attempt ends, the worker is free, and the next attempt passes over what has ended.
+
+use crate::attempt::Attempt;
+use crate::error::HandlerError;
+use std::time::Duration;
+use windlass_core::limits::APPROVAL_EXPIRES_DEFAULT_MS;
+use windlass_core::wait::LinkToken;
+use windlass_core::{Approval, Name, Timestamp, Wait, WaitFor, Wake};
+use windlass_store::{Ask, fresh};
+
+/// An approval that was asked for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AskedFor {
+    /// Where it stands.
+    pub approval: Approval,
+    /// The secret of its link, to be sent to whoever decides; none if it was approved before.
+    pub link: Option<LinkToken>,
+}
+
+impl Attempt {
+    /// Waits. If an earlier attempt's wait of this kind and name has ended, answers how. Else it ends this attempt:
+    /// the handler's future is dropped here, the job waits without a worker, and its next attempt comes past this
+    /// point. So nothing after a wait that is pending runs, whatever the handler does with errors.
+    ///
+    /// The wait needs a name, and a name serves once in an attempt.
+    pub async fn wait(&self, wait: Wait) -> Result<Wake, HandlerError> {
+        let Some(name) = wait.name.clone() else {
+            let message =
+                format!("a wait for a {} needs a name, by which it is found again", wait.waits_for.as_str());
+            return Err(HandlerError::permanent(message).code("invalid"));
+        };
+        self.take_wait_name(wait.waits_for, &name)?;
+        if let Some(wake) = self.ended_wait(wait.waits_for, &name).await? {
+            return Ok(wake);
+        }
+        self.control().post(wait);
+        Err(self.ended().await)
+    }
+
+    /// How an earlier attempt's wait of this kind and name ended; none if there was none.
+    pub async fn ended_wait(&self, waits_for: WaitFor, name: &Name) -> Result<Option<Wake>, HandlerError> {
+        let found = |wake: &Wake| wake.waited_for == waits_for && wake.name.as_ref() == Some(name);
+        let waits = &self.on_record().await?.waits;
+        Ok(waits.iter().rev().map(|wait| &wait.wake).find(|wake| found(wake)).cloned())
+    }
+
+    /// Sleeps for a while without a worker. The attempt that first comes here fixes when it ends.
+    pub async fn sleep(&self, name: &Name, duration: Duration) -> Result<Wake, HandlerError> {
+        self.sleep_until(name, self.after(duration)).await
+    }
+
+    /// Sleeps until a moment without a worker.
+    pub async fn sleep_until(&self, name: &Name, until: Timestamp) -> Result<Wake, HandlerError> {
+        let (waits_for, name) = (WaitFor::Timer, Some(name.clone()));
+        self.wait(Wait { waits_for, name, until: Some(until), expires_at: None }).await
+    }
+
+    /// Waits for a signal of this name, which may have come before. Past the expiry the wait ends without it.
+    pub async fn wait_for(&self, name: &Name, expires: Option<Duration>) -> Result<Wake, HandlerError> {
+        let (waits_for, name) = (WaitFor::Signal, Some(name.clone()));
+        let expires_at = expires.map(|duration| self.after(duration));
+        self.wait(Wait { waits_for, name, until: None, expires_at }).await
+    }
+
+    /// Waits for all children to finish. Past the expiry the wait ends without them.
+    pub async fn join(&self, name: &Name, expires: Option<Duration>) -> Result<Wake, HandlerError> {
+        let (waits_for, name) = (WaitFor::Children, Some(name.clone()));
+        let expires_at = expires.map(|duration| self.after(duration));
+        self.wait(Wait { waits_for, name, until: None, expires_at }).await
+    }
+
+    /// Waits for an approval that was asked for; its denial or expiry fails the job.
+    pub async fn approval(&self, name: &Name) -> Result<Wake, HandlerError> {
+        let (waits_for, name) = (WaitFor::Approval, Some(name.clone()));
+        self.wait(Wait { waits_for, name, until: None, expires_at: None }).await
+    }
+
+    /// Asks for an approval. Asking again while it is undecided makes a new link and voids the old one.
+    pub async fn ask(
+        &self,
+        name: &Name,
+        prompt: &str,
+        approvers: Vec<String>,
+        required: i32,
+        expires: Option<Duration>,
+    ) -> Result<AskedFor, HandlerError> {
+        let link = fresh::link_token();
+        let expires_ms =
+            expires.map_or(APPROVAL_EXPIRES_DEFAULT_MS, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX));
+        let request = Ask {
+            job: self.job_id(),
+            token: self.lease_token(),
+            id: fresh::approval_id(),
+            name: name.clone(),
+            prompt: prompt.to_owned(),
+            approvers,
+            required,
+            expires_ms,
+            link_hash: link.hash(),
+        };
+        let answer = self.call(|| self.store().ask(request.clone(), None)).await?;
+        let asked = self.held(&format!("approval {name}"), answer).await?;
+        let link = (asked.approval.token_hash == request.link_hash).then_some(link);
+        Ok(AskedFor { approval: asked.approval, link })
+    }
+
+    fn after(&self, duration: Duration) -> Timestamp {
+        self.now().plus_ms(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
+    }
+}

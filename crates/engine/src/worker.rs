@@ -1,0 +1,300 @@
+//! The worker: a process's part in the work, from its queues and handlers to its end.
+
+use crate::engine::{self, Opener, Shared};
+use crate::handler::{BoxError, Handler, Handlers};
+use crate::health::{Board, Health};
+use crate::lanes::Line;
+use crate::leases::Leases;
+use crate::metrics::Metrics;
+use crate::policy::{Policies, Policy};
+use crate::shutdown::Shutdown;
+use crate::soon::Soon;
+use crate::start::{Abandons, RunError, on_own_thread};
+use std::fmt;
+use std::future::Future;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock, RwLock};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tower::{Layer, Service};
+use windlass_core::lease::hex;
+use windlass_core::limits::Invalid;
+use windlass_core::{LeaseMs, Metadata, Name, Payload, Who};
+use windlass_store::{Store, fresh};
+
+/// A worker: takes jobs from queues and runs handlers.
+///
+/// ```
+/// # use std::{sync::Arc, time::Duration};
+/// # use windlass_engine::{Handler, HandlerError, Shutdown, Worker};
+/// # use windlass_memory::MemoryStore;
+/// # let runtime = tokio::runtime::Runtime::new().unwrap();
+/// # runtime.block_on(async {
+/// let echo = Handler::from_fn(|attempt| async move { Ok::<_, HandlerError>(attempt.payload().cloned()) });
+/// let worker = Worker::new(Arc::new(MemoryStore::new())).queue("mail", 32).handle("email.send", echo);
+/// # let ctrl_c = async {};
+/// worker.run_until(ctrl_c).await.unwrap();
+/// # });
+/// ```
+pub struct Worker {
+    store: Arc<dyn Store>,
+    apart: Option<Opener>,
+    queues: Vec<(Name, usize)>,
+    handlers: Handlers,
+    policies: Policies,
+    lease: LeaseMs,
+    name: String,
+    labels: Metadata,
+    shutdown_deadline: Duration,
+    cancel_grace: Duration,
+    health: watch::Sender<Health>,
+    /// The first thing that was outside its limits; told when the worker is run.
+    invalid: Option<Invalid>,
+}
+
+impl Worker {
+    /// A worker on a store, with nothing to do yet.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            apart: None,
+            queues: Vec::new(),
+            handlers: Handlers::new(),
+            policies: Policies::new(),
+            lease: LeaseMs::DEFAULT,
+            name: format!("worker-{}", std::process::id()),
+            labels: Metadata::new(),
+            shutdown_deadline: Duration::from_secs(30),
+            cancel_grace: Duration::from_secs(10),
+            health: watch::Sender::new(Health::Starting),
+            invalid: None,
+        }
+    }
+
+    fn check<T>(&mut self, checked: Result<T, Invalid>) -> Option<T> {
+        match checked {
+            Ok(value) => Some(value),
+            Err(invalid) => {
+                self.invalid.get_or_insert(invalid);
+                None
+            }
+        }
+    }
+
+    /// Takes from this queue, up to so many jobs at once and at least one. Named again, the number is replaced. Queues
+    /// are asked in the order they were named.
+    #[must_use]
+    pub fn queue(mut self, name: impl AsRef<str>, concurrency: usize) -> Self {
+        if let Some(name) = self.check(Name::parse("queue", name)) {
+            match self.queues.iter_mut().find(|(known, _)| *known == name) {
+                Some(known) => known.1 = concurrency,
+                None => self.queues.push((name, concurrency)),
+            }
+        }
+        self
+    }
+
+    /// Runs jobs of this kind with this handler. Jobs of kinds without a handler are left to other workers.
+    #[must_use]
+    pub fn handle(mut self, kind: impl AsRef<str>, handler: Handler) -> Self {
+        if let Some(kind) = self.check(Name::parse("kind", kind)) {
+            self.handlers.insert(kind, handler);
+        }
+        self
+    }
+
+    /// Runs jobs of all other kinds with this handler.
+    #[must_use]
+    pub fn handle_any(mut self, handler: Handler) -> Self {
+        self.handlers.insert_any(handler);
+        self
+    }
+
+    /// Wraps the handlers that were given so far. The last layer is the outermost.
+    #[must_use]
+    pub fn layer<L>(mut self, layer: L) -> Self
+    where
+        L: Layer<Handler>,
+        L::Service: Service<crate::Attempt, Response = Option<Payload>> + Clone + Send + Sync + 'static,
+        <L::Service as Service<crate::Attempt>>::Error: Into<BoxError>,
+        <L::Service as Service<crate::Attempt>>::Future: Send + 'static,
+    {
+        self.handlers.layer(&layer);
+        self
+    }
+
+    /// How long a lease lasts, 30 s unless said otherwise. Jobs are taken over so long after their worker died.
+    #[must_use]
+    pub fn lease(mut self, lease: Duration) -> Self {
+        let ms = i64::try_from(lease.as_millis()).unwrap_or(i64::MAX);
+        if let Some(lease) = self.check(LeaseMs::new(ms)) {
+            self.lease = lease;
+        }
+        self
+    }
+
+    /// What its identity begins with. The rest is fresh with every start, so that nobody is taken for a predecessor.
+    #[must_use]
+    pub fn identity(mut self, name: &str) -> Self {
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// Labels for people, beside its identity.
+    #[must_use]
+    pub fn labels(mut self, labels: Metadata) -> Self {
+        self.labels = labels;
+        self
+    }
+
+    /// How long jobs may go on after a graceful end was asked for, 30 s unless said otherwise.
+    #[must_use]
+    pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
+        self.shutdown_deadline = deadline;
+        self
+    }
+
+    /// How long a handler may go on after a cancel was requested, 10 s unless said otherwise.
+    #[must_use]
+    pub fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.cancel_grace = grace;
+        self
+    }
+
+    /// What jobs of a kind fall back to.
+    #[must_use]
+    pub fn kind_policy(mut self, kind: impl AsRef<str>, policy: Policy) -> Self {
+        let checked = policy.check();
+        self.check(checked);
+        if let Some(kind) = self.check(Name::parse("kind", kind)) {
+            self.policies.set_kind(kind, policy);
+        }
+        self
+    }
+
+    /// What jobs of an agent fall back to.
+    #[must_use]
+    pub fn agent_policy(mut self, agent: impl AsRef<str>, policy: Policy) -> Self {
+        let checked = policy.check();
+        self.check(checked);
+        if let Some(agent) = self.check(Who::parse("agent_id", agent)) {
+            self.policies.set_agent(agent, policy);
+        }
+        self
+    }
+
+    /// What all jobs fall back to.
+    #[must_use]
+    pub fn default_policy(mut self, policy: Policy) -> Self {
+        let checked = policy.check();
+        self.check(checked);
+        self.policies.set_default(policy);
+        self
+    }
+
+    /// Renews through a store of its own, opened on the engine's thread. For stores whose connections live on the
+    /// caller's runtime, such as PostgreSQL: there, handlers that block every thread hold up whatever goes through the
+    /// worker's own store, and renewals must not wait. Until it is open, which is tried until it works, they go through
+    /// the worker's store.
+    #[must_use]
+    pub fn renew_through<F, Fut>(mut self, open: F) -> Self
+    where
+        F: FnOnce() -> Fut + Clone + Send + 'static,
+        Fut: Future<Output = Result<Arc<dyn Store>, BoxError>> + Send + 'static,
+    {
+        self.apart = Some(Box::new(move || Box::pin(open.clone()())));
+        self
+    }
+
+    /// The handlers that were given, with their layers.
+    pub fn handlers(&self) -> &Handlers {
+        &self.handlers
+    }
+
+    /// How the worker stands, to be watched while it runs.
+    pub fn health(&self) -> watch::Receiver<Health> {
+        self.health.subscribe()
+    }
+
+    /// Runs until `end` comes, then ends gracefully.
+    ///
+    /// # Errors
+    /// If the worker cannot start.
+    pub async fn run_until(self, end: impl Future<Output = ()> + Send) -> Result<(), RunError> {
+        let shutdown = Shutdown::new();
+        let running = std::pin::pin!(self.run(shutdown.clone()));
+        let asked = async {
+            end.await;
+            shutdown.graceful();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            ended = running => ended,
+            () = asked => Ok(()),
+        }
+    }
+
+    /// Runs until it is told to end. Dropping what this returns ends the worker at once, in the background.
+    ///
+    /// # Errors
+    /// If the worker cannot start.
+    pub async fn run(self, shutdown: Shutdown) -> Result<(), RunError> {
+        let abandoned = Shutdown::new();
+        let ended = self.start(shutdown, abandoned.clone())?;
+        let _abandons = Abandons(abandoned);
+        let died = |_| {
+            RunError::Thread(
+                "it panicked, which is a bug; its jobs are taken up when their leases are over".into(),
+            )
+        };
+        ended.await.map_err(died)
+    }
+
+    fn start(self, asked: Shutdown, abandoned: Shutdown) -> Result<oneshot::Receiver<()>, RunError> {
+        if let Some(invalid) = self.invalid {
+            return Err(invalid.into());
+        }
+        if self.queues.is_empty() {
+            return Err(RunError::NoQueue);
+        }
+        if self.handlers.is_empty() {
+            return Err(RunError::NoHandler);
+        }
+        let identity = Who::parse("identity", format!("{}-{}", self.name, hex(&fresh::random::<6>())))?;
+        let (settles, ended) = mpsc::unbounded_channel();
+        let (store, apart, kinds, lines) = (self.store, self.apart, self.handlers.kinds(), self.queues);
+        let shared = Shared {
+            beat: OnceLock::new(),
+            store,
+            identity,
+            labels: self.labels,
+            lines: lines.into_iter().map(|(queue, n)| Arc::new(Line::new(queue, n))).collect(),
+            handlers: self.handlers,
+            kinds,
+            lease: self.lease,
+            cancel_grace: self.cancel_grace,
+            shutdown_deadline: self.shutdown_deadline,
+            handlers_on: Handle::current(),
+            leases: Leases::default(),
+            metrics: Metrics::new(),
+            health: Board::new(self.health),
+            work: Notify::new(),
+            sweep: Notify::new(),
+            soon: Soon::default(),
+            policies: RwLock::new(Arc::new(self.policies)),
+            draining: AtomicBool::new(false),
+            choked: AtomicBool::new(false),
+            settles,
+            asked,
+            abandoned,
+        };
+        on_own_thread(engine::run(Arc::new(shared), ended, apart))
+    }
+}
+
+impl fmt::Debug for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Worker").field("queues", &self.queues).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,204 @@
+//! Who calls, and whether that is enough: keys, sessions, lease tokens, and nobody at all on a local server without keys.
+//!
+//! Deny by default: a route that names no role is for admins, a store that does not answer lets nobody in.
+
+use crate::app::App;
+use crate::codes;
+use crate::origin;
+use crate::problem::Problem;
+use crate::route::{Access, ROLES, Route, role_word};
+use axum::http::header::{self, HeaderMap};
+use axum::http::request::Parts;
+use std::sync::Arc;
+use windlass_core::{AccessKey, Actor, Name, Role, Token, Who};
+use windlass_store::fresh;
+
+/// Who calls.
+#[derive(Debug, Clone)]
+pub(crate) enum Principal {
+    /// Anybody on this machine, while no key was ever made. May everything.
+    Local,
+    /// Whoever has this key.
+    Key(Arc<AccessKey>),
+    /// The holder of a job, for that job.
+    Lease(Token),
+    /// Nobody is known; what the body brings must be enough.
+    Nobody,
+}
+
+impl Principal {
+    /// As the log shows it.
+    pub(crate) fn actor(&self) -> Actor {
+        match self {
+            // A key's name is shorter than an actor may be.
+            Self::Key(key) => {
+                Actor::parse("actor", format!("key:{}", key.name)).unwrap_or_else(|_| Actor::api())
+            }
+            _ => Actor::api(),
+        }
+    }
+
+    /// The name that idempotency keys are kept apart by.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Local => "local".to_owned(),
+            Self::Key(key) => format!("key:{}", key.name),
+            Self::Lease(token) => format!("lease:{:?}", token.hash()),
+            Self::Nobody => "nobody".to_owned(),
+        }
+    }
+
+    /// The voter it is: a name and the words for its roles.
+    pub(crate) fn voter(&self) -> Option<(Who, Vec<String>)> {
+        let words = |roles: &[Role]| roles.iter().map(|role| role_word(*role).to_owned()).collect();
+        match self {
+            Self::Local => Who::parse("name", "local").ok().map(|name| (name, words(&ROLES))),
+            Self::Key(key) => Some((key.name.clone(), words(&key.roles))),
+            Self::Lease(_) | Self::Nobody => None,
+        }
+    }
+
+    /// The lease token that was shown as bearer.
+    pub(crate) fn lease(&self) -> Option<Token> {
+        if let Self::Lease(token) = self { Some(*token) } else { None }
+    }
+
+    /// Whether it has one of these roles.
+    pub(crate) fn has(&self, roles: &[Role]) -> bool {
+        match self {
+            Self::Local => true,
+            Self::Key(key) => key.roles.iter().any(|role| *role == Role::Admin || roles.contains(role)),
+            Self::Lease(_) | Self::Nobody => false,
+        }
+    }
+
+    /// Whether it is for some queues only.
+    pub(crate) fn is_for_some_queues(&self) -> bool {
+        matches!(self, Self::Key(key) if key.queues.is_some())
+    }
+
+    /// Whether it may touch this queue.
+    pub(crate) fn sees(&self, queue: &Name) -> bool {
+        match self {
+            Self::Key(key) => key.queues.as_ref().is_none_or(|queues| queues.contains(queue)),
+            _ => true,
+        }
+    }
+
+    /// Refuses a queue that is not its own.
+    pub(crate) fn check_queue(&self, queue: &Name) -> Result<(), Problem> {
+        if self.sees(queue) {
+            return Ok(());
+        }
+        let detail = format!("this key is not for queue {queue}; use one that is, or one for all queues");
+        Err(Problem::new(codes::QUEUE_FORBIDDEN, detail).with("queue", queue.as_str()))
+    }
+
+    /// Refuses a key that is for some queues only, where something concerns all of them.
+    pub(crate) fn check_all_queues(&self) -> Result<(), Problem> {
+        if !self.is_for_some_queues() {
+            return Ok(());
+        }
+        let detail = "this concerns every queue and this key is for some only; use a key for all queues";
+        Err(Problem::new(codes::QUEUE_FORBIDDEN, detail))
+    }
+}
+
+/// What a request shows of itself.
+enum Shown {
+    Nothing,
+    Lease(Token),
+    Bearer(String),
+    Cookie(String),
+}
+
+/// Lets a request in, or says why not. Nothing of its body was read yet.
+pub(crate) async fn enter(app: &App, route: &Route, parts: &Parts) -> Result<Principal, Problem> {
+    if route.access == Access::Everybody {
+        return enter_anybody(app, parts).await;
+    }
+    let is_keyed = app.gate.is_keyed().await?;
+    if !is_keyed {
+        check_local(app, parts)?;
+    }
+    let principal = match shown(&parts.headers)? {
+        Shown::Lease(token) if route.by_lease => return Ok(Principal::Lease(token)),
+        Shown::Lease(_) => {
+            let detail = "a lease token opens only the worker verbs of its own job; use a key";
+            return Err(Problem::new(codes::FORBIDDEN, detail));
+        }
+        // Cookies know no ports: one of another server on this machine means nothing here.
+        Shown::Nothing | Shown::Cookie(_) if !is_keyed => return Ok(Principal::Local),
+        Shown::Bearer(_) if !is_keyed => {
+            return Err(unauthorized(
+                "no key was made here yet; leave the key out, or make one with `windlass keys`",
+            ));
+        }
+        Shown::Nothing if route.by_link => return Ok(Principal::Nobody),
+        Shown::Nothing => return Err(unauthorized("send a key: `authorization: Bearer KEY`")),
+        Shown::Bearer(key) => known(app, &key).await?,
+        Shown::Cookie(key) => {
+            origin::check_same(&parts.method, &parts.headers)?;
+            known(app, &key).await?
+        }
+    };
+    match route.access {
+        // Whoever has the link may vote, whatever else it shows; without the link the handler says the same.
+        Access::Roles(roles) if !principal.has(roles) && !route.by_link => {
+            Err(forbidden(&format!("{} {}", route.method, route.path), &route.who()))
+        }
+        _ => Ok(principal),
+    }
+}
+
+/// 403, with who may.
+pub(crate) fn forbidden(what: &str, who: &str) -> Problem {
+    Problem::new(codes::FORBIDDEN, format!("{what} is for {who}; this key is not"))
+}
+
+/// Lets anybody in: also while the store does not answer, for somebody may ask just that.
+async fn enter_anybody(app: &App, parts: &Parts) -> Result<Principal, Problem> {
+    if app.is_loopback() && !app.gate.is_keyed().await.unwrap_or(false) {
+        origin::check_local(&parts.method, &parts.headers)?;
+    }
+    Ok(Principal::Nobody)
+}
+
+/// Without keys, only whoever is on this machine and speaks to it by its local name.
+fn check_local(app: &App, parts: &Parts) -> Result<(), Problem> {
+    if !app.is_loopback() {
+        return Err(unauthorized("this server has no key yet; make one with `windlass keys create`"));
+    }
+    origin::check_local(&parts.method, &parts.headers)
+}
+
+/// The key that a text is, if it opens anything now.
+pub(crate) async fn known(app: &App, key: &str) -> Result<Principal, Problem> {
+    let key = app.gate.find(key).await?.filter(|key| key.is_valid(fresh::wall_clock()));
+    key.map(Principal::Key).ok_or_else(|| unauthorized("the key is unknown, expired or revoked; use another"))
+}
+
+/// 401, with the way to do better.
+pub(crate) fn unauthorized(detail: &str) -> Problem {
+    Problem::new(codes::UNAUTHORIZED, detail).header(header::WWW_AUTHENTICATE, "Bearer realm=\"windlass\"")
+}
+
+fn shown(headers: &HeaderMap) -> Result<Shown, Problem> {
+    let Some(value) = headers.get(header::AUTHORIZATION) else {
+        return Ok(cookie(headers).map_or(Shown::Nothing, Shown::Cookie));
+    };
+    let text = value.to_str().unwrap_or_default();
+    let token = match text.split_once(' ') {
+        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => token.trim(),
+        _ => return Err(unauthorized("the authorization header must be `Bearer KEY`")),
+    };
+    Ok(Token::parse(token).map_or_else(|_| Shown::Bearer(token.to_owned()), Shown::Lease))
+}
+
+/// The session cookie that fits how the server is spoken to.
+fn cookie(headers: &HeaderMap) -> Option<String> {
+    let name = origin::cookie_name(headers);
+    let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+    let mut pairs = all.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(known, _)| *known == name).map(|(_, value)| value.to_owned())
+}

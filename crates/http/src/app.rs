@@ -1,0 +1,88 @@
+//! What all requests share.
+
+use crate::body::Patience;
+use crate::claim::Desk;
+use crate::defaults::Defaults;
+use crate::feed::Hub;
+use crate::gate::Gate;
+use crate::metrics::Metrics;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use windlass_engine::{Level, Shutdown};
+use windlass_store::{Store, StoreError, StoreResult};
+
+/// How often a lost answer is asked for again before the caller is told.
+const TRIES: usize = 3;
+/// The pause before.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What all requests share.
+pub(crate) struct App {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) gate: Gate,
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) desk: Desk,
+    pub(crate) defaults: Defaults,
+    pub(crate) metrics: Metrics,
+    pub(crate) patience: Patience,
+    /// How often a silent stream says that it is there.
+    pub(crate) comment_every: Duration,
+    /// When streams and waiting claims end.
+    pub(crate) ending: Shutdown,
+    is_loopback: AtomicBool,
+}
+
+impl App {
+    pub(crate) fn new(store: Arc<dyn Store>, patience: Patience, comment_every: Duration) -> Self {
+        Self {
+            gate: Gate::new(Arc::clone(&store)),
+            hub: Arc::new(Hub::new(Arc::clone(&store))),
+            desk: Desk::new(Arc::clone(&store)),
+            defaults: Defaults::new(Arc::clone(&store)),
+            metrics: Metrics::new(),
+            patience,
+            comment_every,
+            ending: Shutdown::new(),
+            is_loopback: AtomicBool::new(false),
+            store,
+        }
+    }
+
+    /// Whether only this machine can reach the server.
+    pub(crate) fn is_loopback(&self) -> bool {
+        self.is_loopback.load(Ordering::Acquire)
+    }
+
+    /// Says whether only this machine can reach the server.
+    pub(crate) fn set_loopback(&self, is_loopback: bool) {
+        self.is_loopback.store(is_loopback, Ordering::Release);
+    }
+
+    /// Whether streams and waiting claims are to end.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.level() >= Level::Graceful
+    }
+}
+
+/// Calls a verb, and again while its answer is lost: what a request was given by this server (an id, a key) its sender
+/// could not repeat. `call` must send the very same request each time.
+pub(crate) async fn known<T, F>(mut call: impl FnMut() -> F) -> StoreResult<T>
+where
+    F: Future<Output = StoreResult<T>>,
+{
+    let mut tries = 1;
+    let mut lost = None;
+    loop {
+        match call().await {
+            Err(error @ StoreError::Indeterminate(_)) if tries < TRIES => lost = Some(error),
+            // It may have happened the first time, whatever became of the second.
+            Err(StoreError::Unavailable(_)) if lost.is_some() && tries < TRIES => {}
+            Err(error) => return Err(lost.unwrap_or(error)),
+            answer => return answer,
+        }
+        tries += 1;
+        tokio::time::sleep(PAUSE).await;
+    }
+}

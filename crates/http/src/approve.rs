@@ -1,0 +1,219 @@
+//! Approvals: asked by a holder, read by people, decided by a key or a link.
+
+use crate::access::{forbidden, unauthorized};
+use crate::app::known;
+use crate::call::{Call, Reply, json, ok};
+use crate::idempotency::once;
+use crate::problem::Problem;
+use crate::shape::approval::ApprovalShape;
+use crate::shape::time::Span;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use windlass_core::limits::APPROVAL_EXPIRES_DEFAULT_MS;
+use windlass_core::wait::{ApprovalStatus, Decision, Voter};
+use windlass_core::{ApprovalId, Invalid, Name, Refusal, Role};
+use windlass_store::{ApprovalView, Ask, CastVote, ListApprovals, fresh};
+
+/// Approvals of a page when nothing is said.
+const PAGE: usize = 50;
+
+/// An approval to ask for.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewApproval)]
+pub(crate) struct AskBody {
+    /// The job's lease; not needed when it is the bearer.
+    #[serde(default)]
+    lease_token: Option<String>,
+    /// Its name within the job.
+    name: String,
+    /// What is asked of people.
+    prompt: String,
+    /// Names or roles of keys that may vote; anybody with the right to vote when empty.
+    #[serde(default)]
+    approvers: Option<Vec<String>>,
+    /// Votes needed; one.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 100)]
+    required: Option<i32>,
+    /// How long it may be decided; 24 hours, at most 7 days.
+    #[serde(default)]
+    expires: Option<Span>,
+}
+
+/// An approval that was asked.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Asked)]
+pub(crate) struct AskedShape {
+    approval: ApprovalShape,
+    /// The token of its link: one vote. Shown once; asking again makes a fresh one. None when nothing is left to decide.
+    token: Option<String>,
+}
+
+/// `POST /v1/jobs/{id}/approvals`
+pub(crate) async fn ask(call: Call) -> Reply {
+    let body: AskBody = call.body()?;
+    let request = |id| -> Result<(Ask, String), Problem> {
+        let link = fresh::link_token();
+        let ask = Ask {
+            job: call.job_id()?,
+            token: call.token(body.lease_token.as_deref())?,
+            id,
+            name: Name::parse("name", &body.name)?,
+            prompt: body.prompt.clone(),
+            approvers: body.approvers.clone().unwrap_or_default(),
+            required: body.required.unwrap_or(1),
+            expires_ms: body.expires.map_or(APPROVAL_EXPIRES_DEFAULT_MS, Span::ms),
+            link_hash: link.hash(),
+        };
+        Ok((ask, link.to_text()))
+    };
+    let mut token = None;
+    let (asked, is_repeat) = once(&call, async |_| {
+        let (ask, link) = request(fresh::approval_id())?;
+        let asked = known(|| call.app.store.ask(ask.clone(), None)).await??;
+        token = (asked.approval.status == ApprovalStatus::Pending).then_some(link);
+        Ok(asked.approval.id.to_string())
+    })
+    .await?;
+    let mut id = ApprovalId::parse(&asked)?;
+    if is_repeat {
+        // The first answer's token is kept nowhere. Asking again replaces it, which is all that a repeat can do.
+        let (ask, link) = request(fresh::approval_id())?;
+        let again = known(|| call.app.store.ask(ask.clone(), None)).await??;
+        token = (again.approval.status == ApprovalStatus::Pending).then_some(link);
+        id = again.approval.id;
+    }
+    let view = call.store().approval(id, None).await?.ok_or(Refusal::ApprovalNotFound)?;
+    json(StatusCode::CREATED, &AskedShape { approval: ApprovalShape::of(view, fresh::wall_clock()), token })
+}
+
+/// A page of approvals, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Approvals)]
+pub(crate) struct ApprovalsPage {
+    approvals: Vec<ApprovalShape>,
+    /// Where to go on; none at the end.
+    next_cursor: Option<String>,
+}
+
+/// `GET /v1/approvals`
+pub(crate) async fn approvals(call: Call) -> Reply {
+    let query = &call.query;
+    let status = query.text("status").map(|word| {
+        let all = ApprovalStatus::ALL.map(ApprovalStatus::as_str).join(", ");
+        ApprovalStatus::parse(word)
+            .ok_or_else(|| Invalid::new("status", word, format!("must be one of {all}")))
+    });
+    let before = query.text("cursor").map(|text| {
+        let wrong = |_| Invalid::new("cursor", text, "must come from a page of the same list");
+        ApprovalId::parse(text.strip_prefix("a1").unwrap_or_default()).map_err(wrong)
+    });
+    let limit = query.limit(PAGE)?;
+    let request = ListApprovals {
+        job: query.job("job_id")?,
+        status: status.transpose()?,
+        before: before.transpose()?,
+        limit,
+    };
+    let views = call.store().approvals(request, None).await?;
+    let is_full = views.len() == limit;
+    let next_cursor = views.last().filter(|_| is_full).map(|view| format!("a1{}", view.approval.id));
+    let (mut approvals, now) = (Vec::with_capacity(views.len()), fresh::wall_clock());
+    for view in views {
+        if is_visible(&call, &view).await? {
+            approvals.push(ApprovalShape::of(view, now));
+        }
+    }
+    ok(&ApprovalsPage { approvals, next_cursor })
+}
+
+/// Whether its job is in a queue that the caller may see.
+async fn is_visible(call: &Call, view: &ApprovalView) -> Result<bool, Problem> {
+    if !call.who.is_for_some_queues() {
+        return Ok(true);
+    }
+    let job = call.store().job(view.approval.job, None).await?;
+    Ok(job.is_some_and(|job| call.who.sees(&job.job.queue)))
+}
+
+/// `GET /v1/approvals/{id}`
+pub(crate) async fn approval(call: Call) -> Reply {
+    let id = call.approval_id()?;
+    let view = call.store().approval(id, None).await?.ok_or(Refusal::ApprovalNotFound)?;
+    call.check_job(view.approval.job).await?;
+    ok(&ApprovalShape::of(view, fresh::wall_clock()))
+}
+
+/// A vote.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Decide)]
+pub(crate) struct DecideBody {
+    /// Yes or no.
+    decision: DecisionWord,
+    /// The token of the link, instead of a key.
+    #[serde(default)]
+    token: Option<String>,
+    /// Why; a denial tells it to the job.
+    #[serde(default)]
+    reason: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum DecisionWord {
+    Approve,
+    Deny,
+}
+
+/// `POST /v1/approvals/{id}/decide`
+pub(crate) async fn decide(call: Call) -> Reply {
+    let body: DecideBody = call.body()?;
+    let approval = call.approval_id()?;
+    let voter = match (body.token, call.who.voter()) {
+        (Some(token), _) => Voter::Link(token),
+        (None, Some(_)) if !call.who.has(&[Role::Approver]) => {
+            return Err(forbidden("to vote without a link", "approver"));
+        }
+        (None, Some((name, roles))) => {
+            if call.who.is_for_some_queues() {
+                let view = call.store().approval(approval, None).await?.ok_or(Refusal::ApprovalNotFound)?;
+                call.check_job(view.approval.job).await?;
+            }
+            Voter::Key { name, roles }
+        }
+        (None, None) => return Err(unauthorized("send a key, or the token of the link in the body")),
+    };
+    let decision = match body.decision {
+        DecisionWord::Approve => Decision::Approve,
+        DecisionWord::Deny => Decision::Deny,
+    };
+    let by_link = matches!(voter, Voter::Link(_));
+    let request = CastVote { approval, decision, voter, reason: body.reason };
+    // Not repeated by itself: a vote that was cast is refused when it comes again.
+    call.store().vote(request, None).await??;
+    let view = call.store().approval(approval, None).await?.ok_or(Refusal::ApprovalNotFound)?;
+    let now = fresh::wall_clock();
+    if by_link && !call.who.has(&[Role::Viewer, Role::Approver]) {
+        // A link is one vote, not a look at who else voted and why.
+        let status = view.approval.status_at(now).as_str();
+        return ok(&Decided { status, approval: None });
+    }
+    ok(&Decided {
+        status: view.approval.status_at(now).as_str(),
+        approval: Some(ApprovalShape::of(view, now)),
+    })
+}
+
+/// Where an approval stands after a vote.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Decided)]
+pub(crate) struct Decided {
+    /// `pending` while votes are missing.
+    status: &'static str,
+    /// All of it, for who may read it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval: Option<ApprovalShape>,
+}

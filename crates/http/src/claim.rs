@@ -1,0 +1,232 @@
+//! Handing out jobs: `POST /v1/claim`, `POST /v1/jobs/{id}/claim`, and the desk where claims wait in line.
+
+use crate::app::{App, known};
+use crate::call::{Call, Reply, ok};
+use crate::operate::OneJob;
+use crate::shape::job::JobShape;
+use crate::shape::new_job::lease_ms;
+use crate::shape::time::Span;
+use serde::{Deserialize, Serialize};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep, sleep_until};
+use utoipa::ToSchema;
+use windlass_core::decide::Claim;
+use windlass_core::lease::unhex;
+use windlass_core::limits::{CLAIM_MAX, count, within};
+use windlass_core::{Invalid, LeaseMs, Name, Secret, Who};
+use windlass_engine::Level;
+use windlass_store::{ClaimMany, ClaimOne, Claimed, Store, StoreResult, fresh};
+
+/// The longest that a claim may wait, in milliseconds.
+const WAIT_MAX_MS: i64 = 60_000;
+/// The most queues and kinds of one claim.
+const NAMES_MAX: usize = 1_000;
+/// How often the first in line looks when no hint comes.
+const POLL: Duration = Duration::from_secs(1);
+
+/// Which jobs a worker wants.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Claim)]
+pub(crate) struct ClaimBody {
+    /// In this order.
+    queues: Vec<String>,
+    /// Only these; all when empty.
+    #[serde(default)]
+    kinds: Option<Vec<String>>,
+    /// Who claims: fresh per process start.
+    worker_id: String,
+    /// 64 hex digits made by the worker: the same secret again returns the jobs that it already holds.
+    #[serde(default)]
+    secret: Option<String>,
+    /// At most so many; one.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 1000)]
+    max: Option<i64>,
+    /// For how long, 1 s to 24 h; 30 seconds.
+    #[serde(default)]
+    lease: Option<Span>,
+    /// How long to wait for one, at most 60 seconds; not at all.
+    #[serde(default)]
+    wait: Option<Span>,
+}
+
+/// Jobs in a worker's hands.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Claimed)]
+pub(crate) struct ClaimedJobs {
+    /// Each with its lease. None is no error.
+    jobs: Vec<JobShape>,
+}
+
+fn claim_of(worker: &str, secret: Option<&str>, lease: Option<Span>) -> Result<Claim, Invalid> {
+    let wrong = || Invalid::new("secret", "malformed", "must be 64 hex digits");
+    let parse = |text| unhex(text).and_then(|bytes| bytes.try_into().ok()).map(Secret).ok_or_else(wrong);
+    Ok(Claim {
+        worker: Who::parse("worker_id", worker)?,
+        secret: secret.map_or_else(|| Ok(fresh::secret()), parse)?,
+        lease_ms: lease_ms("lease", lease)?.unwrap_or(LeaseMs::DEFAULT),
+    })
+}
+
+fn names(field: &str, texts: &[String]) -> Result<Vec<Name>, Invalid> {
+    count(field, texts.len(), NAMES_MAX)?;
+    texts.iter().map(|text| Name::parse(field, text)).collect()
+}
+
+/// `POST /v1/claim`
+pub(crate) async fn claim(call: Call) -> Reply {
+    let body: ClaimBody = call.body()?;
+    let queues = names("queues", &body.queues)?;
+    if queues.is_empty() {
+        return Err(Invalid::new("queues", "empty", "must name at least one queue").into());
+    }
+    for queue in &queues {
+        call.who.check_queue(queue)?;
+    }
+    let request = ClaimMany {
+        queues,
+        kinds: names("kinds", &body.kinds.unwrap_or_default())?,
+        max: within("max", body.max.unwrap_or(1), 1, CLAIM_MAX as i64)? as usize,
+        claim: claim_of(&body.worker_id, body.secret.as_deref(), body.lease)?,
+    };
+    let wait_ms = within("wait", body.wait.map_or(0, Span::ms), 0, WAIT_MAX_MS)?;
+    let wait = Duration::from_millis(wait_ms as u64);
+    let claimed = call.app.desk.claim(&call.app, request, wait, body.secret.is_some()).await?;
+    ok(&ClaimedJobs { jobs: claimed.into_iter().map(JobShape::claimed).collect() })
+}
+
+/// Who wants one job.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = ClaimOne)]
+pub(crate) struct ClaimOneBody {
+    /// Who claims.
+    worker_id: String,
+    /// 64 hex digits made by the worker.
+    #[serde(default)]
+    secret: Option<String>,
+    /// For how long; 30 seconds.
+    #[serde(default)]
+    lease: Option<Span>,
+}
+
+/// `POST /v1/jobs/{id}/claim`
+pub(crate) async fn claim_one(call: Call) -> Reply {
+    let body: ClaimOneBody = call.body()?;
+    let job = call.job_id()?;
+    call.check_job(job).await?;
+    let request = ClaimOne { job, claim: claim_of(&body.worker_id, body.secret.as_deref(), body.lease)? };
+    let claimed = known(|| call.app.store.claim_one(request.clone(), None)).await??;
+    ok(&OneJob { job: JobShape::claimed(claimed) })
+}
+
+/// What waiting claims have in common when one's finding nothing means that the others would not either.
+type Wish = (Vec<Name>, Vec<Name>);
+/// Those who wait for the same, in the order they came; the first one looks.
+type Lines = HashMap<Wish, VecDeque<Arc<Notify>>>;
+
+/// Where claims wait: in one line per wish, first come first served. Only the first of a line asks the store, on every
+/// hint and every second; so a thousand waiting claims cost as much as one, hold no connection, and each gets its turn.
+pub(crate) struct Desk {
+    store: Arc<dyn Store>,
+    lines: Mutex<Lines>,
+}
+
+/// A place in a line. Whoever leaves from the front lets the next one look.
+struct Place<'a> {
+    desk: &'a Desk,
+    wish: Wish,
+    turn: Arc<Notify>,
+}
+
+impl Desk {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, lines: Mutex::default() }
+    }
+
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        // Nothing panics while it is held.
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many wait.
+    pub(crate) fn waiting(&self) -> usize {
+        self.lines().values().map(VecDeque::len).sum()
+    }
+
+    /// Claims, and waits its turn if there is nothing. `may_hold` says that the claim may be a repeat, whose jobs must
+    /// not wait in any line.
+    async fn claim(
+        &self,
+        app: &App,
+        request: ClaimMany,
+        wait: Duration,
+        may_hold: bool,
+    ) -> StoreResult<Vec<Claimed>> {
+        let until = Instant::now() + wait;
+        let ask = || known(|| self.store.claim(request.clone(), None));
+        if wait.is_zero() || may_hold {
+            let claimed = ask().await?;
+            if wait.is_zero() || !claimed.is_empty() {
+                return Ok(claimed);
+            }
+        }
+        let ending = app.ending.reached(Level::Graceful);
+        tokio::pin!(ending);
+        let place = self.stand((request.queues.clone(), request.kinds.clone()));
+        tokio::select! {
+            () = place.turn.notified() => {}
+            () = sleep_until(until) => return Ok(Vec::new()),
+            () = &mut ending => return Ok(Vec::new()),
+        }
+        let mut due = self.store.hints().due;
+        loop {
+            due.mark_unchanged();
+            let claimed = ask().await?;
+            if !claimed.is_empty() {
+                return Ok(claimed);
+            }
+            tokio::select! {
+                changed = due.changed() => if changed.is_err() { sleep(POLL).await },
+                () = sleep(POLL) => {}
+                () = sleep_until(until) => return Ok(Vec::new()),
+                () = &mut ending => return Ok(Vec::new()),
+            }
+        }
+    }
+
+    /// Takes a place at the end of a line.
+    fn stand(&self, wish: Wish) -> Place<'_> {
+        let turn = Arc::new(Notify::new());
+        let mut lines = self.lines();
+        let line = lines.entry(wish.clone()).or_default();
+        if line.is_empty() {
+            turn.notify_one();
+        }
+        line.push_back(Arc::clone(&turn));
+        Place { desk: self, wish, turn }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut lines = self.desk.lines();
+        let Some(line) = lines.get_mut(&self.wish) else { return };
+        let place = line.iter().position(|turn| Arc::ptr_eq(turn, &self.turn));
+        if let Some(place) = place {
+            line.remove(place);
+            if place == 0
+                && let Some(next) = line.front()
+            {
+                next.notify_one();
+            }
+        }
+        if line.is_empty() {
+            lines.remove(&self.wish);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! What jobs fall back to by their queue, as the store has it, read now and then.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+use windlass_engine::Policies;
+use windlass_store::{Store, StoreResult};
+
+/// How long what was read is trusted: another server's change takes effect within it.
+const TRUSTED: Duration = Duration::from_secs(10);
+
+/// The defaults of queues.
+pub(crate) struct Defaults {
+    store: Arc<dyn Store>,
+    /// A blocking lock: it is held for a look or an assignment.
+    known: Mutex<Option<(Instant, Arc<Policies>)>>,
+}
+
+impl Defaults {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, known: Mutex::default() }
+    }
+
+    /// The policies now.
+    pub(crate) async fn now(&self) -> StoreResult<Arc<Policies>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((at, policies)) = known
+            && at.elapsed() < TRUSTED
+        {
+            return Ok(policies);
+        }
+        let asked_at = Instant::now();
+        let mut policies = Policies::new();
+        // The counts are not asked for: one job per queue is enough.
+        let queues = self.store.queues(1, None).await?;
+        policies.set_queues(queues.into_iter().map(|state| (state.queue.name, state.queue.defaults)));
+        let policies = Arc::new(policies);
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((asked_at, Arc::clone(&policies)));
+        Ok(policies)
+    }
+
+    /// Forgets what was read: it has changed.
+    pub(crate) fn forget(&self) {
+        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}

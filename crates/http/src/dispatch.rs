@@ -1,0 +1,174 @@
+//! From the table of routes to a router. What is the same for every request is done here, once: its id, who may, how much
+//! of a body is read, what is measured, which headers go out.
+
+use crate::access;
+use crate::app::App;
+use crate::body;
+use crate::call::{Call, Reply};
+use crate::codes;
+use crate::problem::Problem;
+use crate::query::Query;
+use crate::request_id::{RequestId, X_REQUEST_ID};
+use crate::route::Route;
+use crate::routes;
+use axum::RequestExt;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{RawPathParams, Request};
+use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use axum::http::{Method, Response};
+use axum::routing::{MethodFilter, on};
+use bytes::Bytes;
+use futures_util::FutureExt;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use tokio::time::Instant;
+use tracing::Instrument;
+
+/// How much of a body is read of somebody who showed nothing yet.
+const STRANGER_MAX_BYTES: usize = 64 << 10;
+
+/// The router of every route.
+pub(crate) fn router(app: &Arc<App>) -> Router {
+    let mut router = Router::new();
+    for route in routes::table() {
+        let (app, route) = (Arc::clone(app), Arc::new(route));
+        let (path, filter) = (route.path, filter(&route.method));
+        let handler = move |request: Request| {
+            let (app, route) = (Arc::clone(&app), Arc::clone(&route));
+            async move { serve(app, Some(route), request).await }
+        };
+        router = router.route(path, on(filter, handler));
+    }
+    let (here, there) = (Arc::clone(app), Arc::clone(app));
+    router
+        .method_not_allowed_fallback(move |request: Request| {
+            let app = Arc::clone(&here);
+            async move { serve(app, None, request).await }
+        })
+        .fallback(move |request: Request| {
+            let app = Arc::clone(&there);
+            async move { serve(app, None, request).await }
+        })
+}
+
+fn filter(method: &Method) -> MethodFilter {
+    match *method {
+        Method::POST => MethodFilter::POST,
+        Method::PUT => MethodFilter::PUT,
+        Method::DELETE => MethodFilter::DELETE,
+        _ => MethodFilter::GET,
+    }
+}
+
+/// Serves one request, whatever becomes of it.
+async fn serve(app: Arc<App>, route: Option<Arc<Route>>, request: Request) -> Response<Body> {
+    let started = Instant::now();
+    let id = RequestId::of(request.headers());
+    let method = request.method().clone();
+    let path = route.as_ref().map_or("", |route| route.path);
+    let span = tracing::info_span!("request", id = id.as_str(), %method, route = path);
+    let counted = app.metrics.began();
+    let handled = AssertUnwindSafe(handle(&app, route.as_deref(), request)).catch_unwind();
+    let reply = handled.instrument(span.clone()).await;
+    let _in_span = span.enter();
+    let reply = reply.unwrap_or_else(|panic| {
+        let said = panic.downcast_ref::<&str>().copied();
+        let said = said.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("");
+        tracing::error!(panic = said, "a handler panicked; this is a bug");
+        Err(Problem::new(
+            codes::INTERNAL,
+            "the server made a mistake, which is in its log under this request id",
+        ))
+    });
+    let mut response = reply.unwrap_or_else(|problem| {
+        let code = problem.code();
+        tracing::debug!(code = code.code, detail = problem.detail(), "refused");
+        problem.respond(&id)
+    });
+    let took = started.elapsed();
+    tracing::debug!(status = response.status().as_u16(), ?took, "answered");
+    counted.ended(&method, path, response.status(), took);
+    guard(response.headers_mut());
+    response.headers_mut().insert(X_REQUEST_ID, id.header());
+    response
+}
+
+/// Headers that every answer has. What a handler set stays.
+fn guard(headers: &mut HeaderMap) {
+    let defaults = [
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::CACHE_CONTROL, "no-store"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (header::X_FRAME_OPTIONS, "DENY"),
+        (header::CONTENT_SECURITY_POLICY, "default-src 'none'; frame-ancestors 'none'"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    for (name, value) in defaults {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+}
+
+async fn handle(app: &Arc<App>, route: Option<&Route>, mut request: Request) -> Reply {
+    let Some(route) = route else { return Err(lost(&request)) };
+    let unreadable =
+        |what: &str| Problem::new(codes::MALFORMED_REQUEST, format!("the {what} cannot be read"));
+    let segments = request.extract_parts::<RawPathParams>().await.map_err(|_| unreadable("path"))?;
+    let segments = segments.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let (parts, body) = request.into_parts();
+    let who = access::enter(app, route, &parts).await?;
+    let query = Query::parse(parts.uri.query(), &route.params)?;
+    let body = if route.takes.is_some() {
+        let is_stranger = matches!(who, access::Principal::Nobody);
+        let max = if is_stranger { STRANGER_MAX_BYTES } else { body::MAX_BYTES };
+        let body = body::read(body, &parts.headers, max, app.patience).await?;
+        body::check_type(&parts.headers, &body)?;
+        body
+    } else {
+        Bytes::new()
+    };
+    let (method, headers) = (parts.method, parts.headers);
+    let path = parts.uri.path().to_owned();
+    let call = Call { app: Arc::clone(app), who, method, path, segments, query, headers, body };
+    (route.handler)(call).await
+}
+
+/// There is no such route, or it has no such method.
+fn lost(request: &Request) -> Problem {
+    let (method, path) = (request.method(), request.uri().path());
+    let there: Vec<String> = routes::table()
+        .iter()
+        .filter(|route| fits(route.path, path))
+        .map(|route| route.method.to_string())
+        .collect();
+    if there.is_empty() {
+        let detail = format!("there is no route {path}; the routes are listed in /openapi.json");
+        return Problem::new(codes::ROUTE_NOT_FOUND, detail);
+    }
+    let detail = format!("{path} has no method {method}; it has {}", there.join(", "));
+    Problem::new(codes::METHOD_NOT_ALLOWED, detail).header(header::ALLOW, &there.join(", "))
+}
+
+fn fits(pattern: &str, path: &str) -> bool {
+    let (mut pattern, mut path) = (pattern.split('/'), path.split('/'));
+    loop {
+        match (pattern.next(), path.next()) {
+            (None, None) => return true,
+            (Some(rest), Some(_)) if rest.starts_with("{*") => return true,
+            (Some(known), Some(given)) if known == given || (known.starts_with('{') && !given.is_empty()) => {
+            }
+            _ => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_fit_their_pattern() {
+        assert!(fits("/v1/jobs/{id}", "/v1/jobs/7") && !fits("/v1/jobs/{id}", "/v1/jobs/"));
+        assert!(!fits("/v1/jobs", "/v1/jobs/7") && !fits("/v1/jobs/{id}", "/v1/jobs"));
+    }
+}

@@ -1,0 +1,125 @@
+//! `POST /v1/jobs`, `POST /v1/jobs/batch`: jobs into the store.
+
+use crate::app::known;
+use crate::call::{Call, Reply, json};
+use crate::problem::Problem;
+use crate::shape::job::JobShape;
+use crate::shape::new_job::NewJobShape;
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use windlass_core::limits::{ENQUEUE_MAX, count};
+use windlass_core::{JobId, NewJob};
+use windlass_store::{BatchRefusal, Enqueue, Enqueued};
+
+/// A job that was enqueued, or was there already.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Enqueued)]
+pub(crate) struct EnqueuedShape {
+    /// The job: the first one, if it existed. Only its id when the caller prefers a short answer.
+    #[schema(value_type = JobShape)]
+    job: JobOrId,
+    /// Whether it was there already.
+    existed: bool,
+    /// Whether the one that was there has another payload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_differs: Option<bool>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum JobOrId {
+    Job(Box<JobShape>),
+    Id { id: String },
+}
+
+/// `POST /v1/jobs`
+pub(crate) async fn enqueue(call: Call) -> Reply {
+    let shape: NewJobShape = call.body()?;
+    let job = shape.resolve(&*call.app.defaults.now().await?)?;
+    check(&call, &job).await?;
+    let answers = send(&call, vec![job]).await?.map_err(|refused| Problem::from(refused.refusal))?;
+    let [Enqueued { id, existed, payload_differs }] = answers[..] else {
+        return Err(windlass_store::StoreError::Indeterminate("the store answered for no job".into()).into());
+    };
+    let status = if existed { StatusCode::OK } else { StatusCode::CREATED };
+    let job = if prefers_short(&call) { None } else { visible(&call, id).await? };
+    let job = job.map_or_else(|| JobOrId::Id { id: id.to_string() }, |job| JobOrId::Job(Box::new(job)));
+    json(status, &EnqueuedShape { job, existed, payload_differs: existed.then_some(payload_differs) })
+}
+
+/// Whether the caller does not want to read what it has just written (RFC 7240): a look into the store less.
+fn prefers_short(call: &Call) -> bool {
+    let mut prefers = call.headers.get_all("prefer").iter().filter_map(|value| value.to_str().ok());
+    prefers.any(|value| value.split([',', ';']).any(|part| part.trim() == "return=minimal"))
+}
+
+/// The job, unless it is gone, or in a queue that is not the caller's: a unique key may lead there.
+async fn visible(call: &Call, id: JobId) -> Result<Option<JobShape>, Problem> {
+    let view = call.store().job(id, None).await?;
+    Ok(view.filter(|view| call.who.sees(&view.job.queue)).map(JobShape::view))
+}
+
+async fn check(call: &Call, job: &NewJob) -> Result<(), Problem> {
+    call.who.check_queue(&job.facts.queue)?;
+    match job.facts.parent_id {
+        Some(parent) => call.check_job(parent).await,
+        None => Ok(()),
+    }
+}
+
+async fn send(call: &Call, jobs: Vec<NewJob>) -> Result<Result<Vec<Enqueued>, BatchRefusal>, Problem> {
+    let request = Enqueue { jobs, actor: call.actor(), idempotency: call.idempotency()? };
+    Ok(known(|| call.app.store.enqueue(request.clone(), None)).await?)
+}
+
+/// Jobs to enqueue, all or none.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewJobs)]
+pub(crate) struct Batch {
+    /// At most 10,000.
+    #[schema(max_items = 10_000)]
+    jobs: Vec<NewJobShape>,
+}
+
+/// What became of each job of a batch, in order.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = EnqueuedMany)]
+pub(crate) struct BatchAnswer {
+    results: Vec<BatchItem>,
+}
+
+/// One job of a batch.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = EnqueuedItem)]
+struct BatchItem {
+    /// The job: the first one, if it existed.
+    id: String,
+    /// Whether it was there already.
+    existed: bool,
+    /// Whether the one that was there has another payload.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_differs: Option<bool>,
+}
+
+/// `POST /v1/jobs/batch`
+pub(crate) async fn batch(call: Call) -> Reply {
+    let Batch { jobs: shapes } = call.body()?;
+    count("jobs", shapes.len(), ENQUEUE_MAX)?;
+    let policies = call.app.defaults.now().await?;
+    let mut jobs = Vec::with_capacity(shapes.len());
+    for (index, shape) in shapes.into_iter().enumerate() {
+        let refused = |invalid: windlass_core::Invalid| BatchRefusal { index, refusal: invalid.into() };
+        let job = shape.resolve(&policies).map_err(refused)?;
+        check(&call, &job).await.map_err(|problem| problem.with("index", index))?;
+        jobs.push(job);
+    }
+    let answers = send(&call, jobs).await??;
+    let item = |Enqueued { id, existed, payload_differs }| BatchItem {
+        id: JobId::to_string(&id),
+        existed,
+        payload_differs: existed.then_some(payload_differs),
+    };
+    json(StatusCode::CREATED, &BatchAnswer { results: answers.into_iter().map(item).collect() })
+}

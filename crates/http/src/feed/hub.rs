@@ -1,0 +1,402 @@
+//! The one reader of the store's feed. It keeps what it read last; whoever listens takes it from there.
+//!
+//! The store is asked as often with ten thousand listeners as with one: on a hint, and every second.
+
+use super::item::{Item, facts_of};
+use super::rates::Rates;
+use super::want::Want;
+use crate::shape::registry::RatesShape;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::time::{Instant, sleep, timeout};
+use windlass_core::limits::PAGE_MAX;
+use windlass_core::{Facts, FeedCursor, JobId, Name};
+use windlass_store::{FeedPage, ReadEvents, ReadFeed, Store, StoreError, StoreResult, fresh};
+
+/// How late news may be when every hint is lost, and how long to wait after a failure.
+const POLL: Duration = Duration::from_secs(1);
+/// How long a reader lets news gather, so that a busy store is not asked after every single commit.
+const GATHER: Duration = Duration::from_millis(5);
+/// Events and bytes that are kept for listeners.
+const KEPT: usize = 8_192;
+const KEPT_BYTES: usize = 16 << 20;
+/// How many listeners catch up from the store at once.
+const CATCHING: usize = 4;
+/// Facts of jobs that are kept for filters.
+const FACTS: usize = 10_000;
+/// How long a listener waits to join, and how old the last answer may be in good health.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The recent end of the feed.
+struct Ring {
+    /// The number of the first item.
+    base: u64,
+    items: VecDeque<Arc<Item>>,
+    bytes: usize,
+    mark: Mark,
+}
+
+/// How far the reader has come, at one moment.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Mark {
+    /// The number that the next item will have.
+    pub(crate) end: u64,
+    /// Resumes after all items before `end`; none before the first answer.
+    pub(crate) head: Option<Arc<FeedCursor>>,
+    /// Everything that was committed before this read began has been read.
+    pub(crate) covered: u64,
+    /// Grows when the feed had to be begun anew: numbers of before mean nothing then.
+    pub(crate) epoch: u64,
+}
+
+/// What a listener finds at its place.
+pub(crate) enum Taken {
+    /// The next items.
+    Items(Vec<Arc<Item>>),
+    /// Nothing yet.
+    Nothing(Mark),
+    /// They are kept no more.
+    Lagged,
+    /// The feed was begun anew.
+    Gone,
+}
+
+/// The one reader.
+pub(crate) struct Hub {
+    store: Arc<dyn Store>,
+    /// A blocking lock: it is held to look or to push, never across an await.
+    ring: Mutex<Ring>,
+    /// Grows with the ring and with what is covered: for who listens to everything.
+    news: watch::Sender<(u64, u64)>,
+    /// For who listens to one job: the number of its newest item.
+    jobs: Mutex<HashMap<JobId, (watch::Sender<u64>, usize)>>,
+    /// How many reads have begun.
+    begun: AtomicU64,
+    /// Somebody wants a read now.
+    wanted: Notify,
+    catching: Semaphore,
+    /// Facts of jobs, for filters. An async lock: whoever misses looks it up while the others wait for the answer.
+    facts: tokio::sync::Mutex<HashMap<JobId, Option<Arc<Facts>>>>,
+    rates: Mutex<Rates>,
+    answered_at: Mutex<Option<Instant>>,
+    lag_micros: AtomicI64,
+    listeners: AtomicU64,
+}
+
+/// One of those who listen, for as long as it is held.
+pub(crate) struct Counted(Arc<Hub>);
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.listeners.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Hub {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        let ring = Ring { base: 0, items: VecDeque::new(), bytes: 0, mark: Mark::default() };
+        Self {
+            store,
+            ring: Mutex::new(ring),
+            news: watch::Sender::new((0, 0)),
+            jobs: Mutex::default(),
+            begun: AtomicU64::new(0),
+            wanted: Notify::new(),
+            catching: Semaphore::new(CATCHING),
+            facts: tokio::sync::Mutex::default(),
+            rates: Mutex::default(),
+            answered_at: Mutex::default(),
+            lag_micros: AtomicI64::new(0),
+            listeners: AtomicU64::new(0),
+        }
+    }
+
+    fn ring(&self) -> MutexGuard<'_, Ring> {
+        // Nothing panics while it is held.
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the feed for as long as it is polled.
+    pub(crate) async fn run(&self) {
+        let mut hints = self.store.hints().feed;
+        let (mut cursor, mut chain, mut is_down): (Option<FeedCursor>, Option<u64>, bool) =
+            (None, None, false);
+        loop {
+            hints.mark_unchanged();
+            let number = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
+            match self.read(cursor.clone()).await {
+                Ok(Some(page)) => {
+                    if std::mem::take(&mut is_down) {
+                        tracing::info!("the feed can be read again");
+                    }
+                    let is_full = page.events.len() >= PAGE_MAX;
+                    let is_empty = page.events.is_empty();
+                    // A page that is not full ends at the moment at which the first full one before it was read.
+                    let first = chain.take().unwrap_or(number);
+                    chain = is_full.then_some(first);
+                    cursor = Some(page.next.clone());
+                    self.keep(page, (!is_full).then_some(first));
+                    if !is_empty {
+                        sleep(GATHER).await;
+                        continue;
+                    }
+                }
+                Ok(None) => {
+                    tracing::warn!(
+                        "the feed cannot be followed from here, as after another store took its place"
+                    );
+                    (cursor, chain) = (None, None);
+                    self.begin_anew();
+                    continue;
+                }
+                Err(error) => {
+                    if !std::mem::replace(&mut is_down, true) {
+                        tracing::warn!(%error, "the feed cannot be read; trying again every second");
+                    }
+                    sleep(POLL).await;
+                    continue;
+                }
+            }
+            tokio::select! {
+                changed = hints.changed() => if changed.is_err() { sleep(POLL).await },
+                () = sleep(POLL) => {}
+                () = self.wanted.notified() => {}
+            }
+        }
+    }
+
+    /// The next page; the end of the feed when nothing is known yet; none when the cursor is of no use any more.
+    async fn read(&self, cursor: Option<FeedCursor>) -> StoreResult<Option<FeedPage>> {
+        let page = match cursor {
+            None => Some(FeedPage { events: Vec::new(), next: self.store.feed_head((), None).await? }),
+            Some(after) => {
+                let request = ReadFeed { after: Some(after), limit: PAGE_MAX };
+                self.store.feed(request, None).await?.ok()
+            }
+        };
+        *self.answered_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        Ok(page)
+    }
+
+    fn keep(&self, page: FeedPage, covered: Option<u64>) {
+        let items: Vec<Arc<Item>> = page.events.into_iter().map(|event| Arc::new(Item::new(event))).collect();
+        let now = fresh::wall_clock();
+        let lag = items.first().map_or(0, |item| now.as_micros().saturating_sub(item.at.as_micros()));
+        self.lag_micros.store(lag.max(0), Ordering::Relaxed);
+        let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
+        items.iter().for_each(|item| rates.count(item));
+        drop(rates);
+        let news = {
+            let mut ring = self.ring();
+            for item in &items {
+                ring.bytes += item.weight();
+                ring.items.push_back(Arc::clone(item));
+            }
+            while ring.items.len() > KEPT || (ring.bytes > KEPT_BYTES && ring.items.len() > 1) {
+                let Some(oldest) = ring.items.pop_front() else { break };
+                ring.bytes -= oldest.weight();
+                ring.base += 1;
+            }
+            ring.mark.end += items.len() as u64;
+            ring.mark.head = Some(Arc::new(page.next));
+            ring.mark.covered = covered.unwrap_or(ring.mark.covered);
+            (ring.mark.end, ring.mark.covered)
+        };
+        let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        if !jobs.is_empty() {
+            for (number, item) in (news.0 - items.len() as u64..).zip(&items) {
+                if let Some((sender, _)) = jobs.get(&item.job) {
+                    sender.send_replace(number + 1);
+                }
+            }
+        }
+        drop(jobs);
+        self.news.send_replace(news);
+    }
+
+    fn begin_anew(&self) {
+        let mut ring = self.ring();
+        ring.items.clear();
+        ring.bytes = 0;
+        ring.base = ring.mark.end;
+        ring.mark.head = None;
+        ring.mark.epoch += 1;
+        let news = (ring.mark.end, ring.mark.covered);
+        drop(ring);
+        self.news.send_replace(news);
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// How far the reader has come.
+    pub(crate) fn mark(&self) -> Mark {
+        self.ring().mark.clone()
+    }
+
+    /// How many reads have begun: a read with a greater number begins later than this call.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Acquire)
+    }
+
+    /// Asks for a read now.
+    pub(crate) fn hurry(&self) {
+        self.wanted.notify_one();
+    }
+
+    /// Told when there is something new.
+    pub(crate) fn news(&self) -> watch::Receiver<(u64, u64)> {
+        self.news.subscribe()
+    }
+
+    /// Waits until everything that is committed now has been read, and says how far that is.
+    pub(crate) async fn now(&self) -> StoreResult<(Mark, Arc<FeedCursor>)> {
+        let wanted = self.begun() + 1;
+        self.hurry();
+        let away = || StoreError::Unavailable("the feed was not read in time".into());
+        let mut news = self.news.subscribe();
+        let covered = news.wait_for(|(_, covered)| *covered >= wanted);
+        timeout(PATIENCE, covered).await.map_err(|_| away())?.map_err(|_| away())?;
+        let mark = self.mark();
+        let head = mark.head.clone().ok_or_else(away)?;
+        Ok((mark, head))
+    }
+
+    /// The items from a place on, some of them.
+    pub(crate) fn take(&self, from: u64, epoch: u64, most: usize) -> Taken {
+        let ring = self.ring();
+        if ring.mark.epoch != epoch {
+            return Taken::Gone;
+        }
+        let Some(skip) = from.checked_sub(ring.base) else { return Taken::Lagged };
+        let items: Vec<_> = ring.items.iter().skip(skip as usize).take(most).cloned().collect();
+        if items.is_empty() { Taken::Nothing(ring.mark.clone()) } else { Taken::Items(items) }
+    }
+
+    /// The place right after a cursor, if what came since is still kept.
+    pub(crate) fn find(&self, cursor: &FeedCursor) -> Option<(u64, u64)> {
+        let ring = self.ring();
+        if ring.mark.head.as_deref() == Some(cursor) {
+            return Some((ring.mark.end, ring.mark.epoch));
+        }
+        let place = ring.items.iter().rposition(|item| *item.cursor == *cursor)?;
+        Some((ring.base + place as u64 + 1, ring.mark.epoch))
+    }
+
+    /// The items of one job that are still kept.
+    pub(crate) fn of_job(&self, job: JobId, after: i64) -> Vec<Arc<Item>> {
+        let ring = self.ring();
+        ring.items.iter().filter(|item| item.job == job && item.version > after).cloned().collect()
+    }
+
+    /// A page of the store's feed for one who is behind. Only so many ask at once.
+    pub(crate) async fn behind(
+        &self,
+        after: &FeedCursor,
+        limit: usize,
+    ) -> StoreResult<Result<FeedPage, windlass_core::Refusal>> {
+        let closed = |_| StoreError::Unavailable("the server ends".into());
+        let _turn = self.catching.acquire().await.map_err(closed)?;
+        self.store.feed(ReadFeed { after: Some(after.clone()), limit }, None).await
+    }
+
+    /// Whether somebody wants an event. What only its job's first event tells is looked up once for everybody.
+    pub(crate) async fn is_wanted(&self, want: &Want, item: &Item) -> bool {
+        if !want.takes(item) {
+            return false;
+        }
+        if !want.needs_facts() {
+            return true;
+        }
+        if let Some(facts) = &item.facts {
+            return want.takes_facts(facts);
+        }
+        self.facts(item.job).await.is_some_and(|facts| want.takes_facts(&facts))
+    }
+
+    async fn facts(&self, job: JobId) -> Option<Arc<Facts>> {
+        let mut known = self.facts.lock().await;
+        if let Some(facts) = known.get(&job) {
+            return facts.clone();
+        }
+        let request = ReadEvents { job, after: 0, limit: 1, newest_first: false };
+        let mut tries = 0;
+        let first = loop {
+            match self.store.events(request, None).await {
+                Ok(events) => break events.into_iter().next(),
+                Err(_) if tries < 3 => tries += 1,
+                // The event is not told; its cursor is, and a listener that needs it comes back for it.
+                Err(_) => return None,
+            }
+            sleep(POLL / 10).await;
+        };
+        let facts = first.as_ref().and_then(facts_of);
+        if known.len() >= FACTS {
+            known.clear();
+        }
+        known.insert(job, facts.clone());
+        facts
+    }
+
+    /// Watches one job, for as long as the answer is held.
+    pub(crate) fn watch(self: &Arc<Self>, job: JobId) -> Watched {
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        let (sender, count) = jobs.entry(job).or_insert_with(|| (watch::Sender::new(0), 0));
+        *count += 1;
+        Watched { news: sender.subscribe(), hub: Arc::clone(self), job }
+    }
+
+    /// Counts one who listens.
+    pub(crate) fn counted(self: &Arc<Self>) -> Counted {
+        self.listeners.fetch_add(1, Ordering::Relaxed);
+        Counted(Arc::clone(self))
+    }
+
+    /// How many listen.
+    pub(crate) fn listeners(&self) -> u64 {
+        self.listeners.load(Ordering::Relaxed)
+    }
+
+    /// What happened in a queue within the last minute.
+    pub(crate) fn rates(&self, queue: &Name) -> RatesShape {
+        self.rates.lock().unwrap_or_else(PoisonError::into_inner).of(queue, fresh::wall_clock())
+    }
+
+    /// Since when the store has not answered; none while it does.
+    pub(crate) fn silent_for(&self) -> Option<Duration> {
+        let answered_at = *self.answered_at.lock().unwrap_or_else(PoisonError::into_inner);
+        let silent = answered_at.map_or(Duration::MAX, |at| at.elapsed());
+        (silent > POLL * 3).then_some(silent)
+    }
+
+    /// How far the reader is behind what is written, in seconds.
+    pub(crate) fn lag_seconds(&self) -> f64 {
+        match self.silent_for() {
+            Some(silent) if silent < Duration::MAX => silent.as_secs_f64(),
+            _ => self.lag_micros.load(Ordering::Relaxed) as f64 / 1e6,
+        }
+    }
+}
+
+/// One who watches one job.
+pub(crate) struct Watched {
+    pub(crate) news: watch::Receiver<u64>,
+    hub: Arc<Hub>,
+    job: JobId,
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        let mut jobs = self.hub.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((sender, count)) = jobs.get_mut(&self.job)
+            // A feed that was begun anew took the entry with it, and this may be a newer one.
+            && sender.subscribe().same_channel(&self.news)
+        {
+            *count -= 1;
+            if *count == 0 {
+                jobs.remove(&self.job);
+            }
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! The JSON API of Windlass, its event stream and its page.
+//!
+//! | to learn about | read |
+//! |---|---|
+//! | the server: addresses, connections, ending | [`Server`] |
+//! | every route, who may call it, what it takes and gives | [`routes`] |
+//! | what is the same for every request | `dispatch`, `access`, `problem` |
+//! | the stable codes of refusals | [`CODES`], [`explain`] |
+//! | what JSON looks like | `shape` |
+//! | a job's life | `enqueue`, `claim`, `lease`, `append`, `settle`, `approve`, `operate`, `bulk`, `list` |
+//! | what surrounds jobs | `queues`, `workers`, `keys` |
+//! | how one reader of the feed serves all who listen | `feed` |
+//!
+//! A handler is a function from a `Call` to a reply. It asks the store's verbs and shows their answers; it decides nothing
+//! about jobs. Any process can answer any request: what is kept here is only for a few seconds, and only to ask less.
+//!
+//! What is never known here: which store it is, what jobs do, a clock of its own.
+
+mod access;
+mod app;
+mod append;
+mod approve;
+mod background;
+mod body;
+mod bulk;
+mod call;
+mod claim;
+mod codes;
+mod defaults;
+mod dispatch;
+mod enqueue;
+mod feed;
+mod gate;
+mod health;
+mod idempotency;
+mod keys;
+mod lease;
+mod list;
+mod metrics;
+mod openapi;
+mod operate;
+mod origin;
+mod pages;
+mod problem;
+mod query;
+mod queues;
+mod request_id;
+mod route;
+mod routes;
+mod server;
+mod settle;
+mod shape;
+mod stall;
+mod workers;
+
+pub use codes::{CODES, Code, explain};
+pub use gate::KeyText;
+pub use openapi::document;
+pub use route::{Access, ROLES, Route, role_word};
+pub use routes::table as routes;
+pub use server::{ListenError, Server};

@@ -1,0 +1,128 @@
+//! Reading jobs: pages of them, one with everything, one as it stood, and the log of one.
+
+use crate::call::{Call, Reply, ok};
+use crate::problem::Problem;
+use crate::shape::event::EventShape;
+use crate::shape::filter;
+use crate::shape::job::{Around, JobShape};
+use serde::Serialize;
+use utoipa::ToSchema;
+use windlass_core::limits::within;
+use windlass_core::{Event, Facts, Invalid, Job, JobId, Metadata, Refusal, Version, What};
+use windlass_store::{AtVersion, List, ReadEvents, Store};
+
+/// Rows of a page of jobs when nothing is said.
+const PAGE: usize = 50;
+/// Events of a page when nothing is said.
+const EVENTS: usize = 100;
+/// Events of one look into the store: each may be a mebibyte.
+const EVENTS_AT_ONCE: usize = 100;
+/// Bytes after which a page of events ends early.
+const EVENTS_MAX_BYTES: usize = 8 << 20;
+
+/// A page of jobs. It may be short: only a missing cursor is the end.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Jobs)]
+pub(crate) struct JobsPage {
+    jobs: Vec<JobShape>,
+    /// Where to go on; none at the end.
+    next_cursor: Option<String>,
+}
+
+/// `GET /v1/jobs`
+pub(crate) async fn jobs(call: Call) -> Reply {
+    let filter = filter::from_query(&call.query)?;
+    if let Some(queue) = &filter.queue {
+        call.who.check_queue(queue)?;
+    }
+    let cursor = call.query.text("cursor").map(str::to_owned);
+    let request = List { filter, cursor, limit: call.query.limit(PAGE)? };
+    let page = call.store().jobs(request, None).await??;
+    let visible = page.items.iter().filter(|listed| call.who.sees(&listed.job.queue));
+    ok(&JobsPage { jobs: visible.map(JobShape::listed).collect(), next_cursor: page.next })
+}
+
+/// `GET /v1/jobs/{id}`
+pub(crate) async fn job(call: Call) -> Reply {
+    let view = call.job().await?;
+    match call.query.number("at_version")? {
+        None => ok(&JobShape::view(view)),
+        Some(version) => {
+            within("at_version", version, 1, view.job.version)?;
+            ok(&as_it_stood(call.store(), view.job.id, version).await?)
+        }
+    }
+}
+
+/// A job at a version, with what its pointers pointed at then.
+async fn as_it_stood(store: &dyn Store, id: JobId, version: Version) -> Result<JobShape, Problem> {
+    let job: Job = store.at_version(AtVersion { job: id, version }, None).await?.ok_or(Refusal::NotFound)?;
+    let first = event(store, id, Some(1)).await?.ok_or(Refusal::NotFound)?;
+    let facts = facts(&first).ok_or(Refusal::NotFound)?;
+    let result = event(store, id, job.result_version).await?;
+    let error = event(store, id, job.error_version).await?;
+    let checkpoint = event(store, id, job.checkpoint_version).await?;
+    let metadata = match event(store, id, job.meta_version).await?.map(|event| event.what) {
+        Some(What::JobCreated(facts)) => facts.metadata,
+        Some(What::JobProgressed(progressed)) => progressed.metadata.unwrap_or_default(),
+        _ => Metadata::new(),
+    };
+    let around = Around {
+        payload: first.payload.as_ref(),
+        result: result.as_ref().and_then(|event| event.payload.as_ref()),
+        error: error.as_ref().and_then(|event| Some((event.payload.as_ref()?, event.at))),
+        checkpoint: checkpoint.as_ref().and_then(|event| event.payload.as_ref()),
+        metadata,
+    };
+    Ok(JobShape::whole(&job, facts, around))
+}
+
+fn facts(event: &Event) -> Option<&Facts> {
+    if let What::JobCreated(facts) = &event.what { Some(facts) } else { None }
+}
+
+async fn event(store: &dyn Store, job: JobId, version: Option<Version>) -> Result<Option<Event>, Problem> {
+    let Some(version) = version else { return Ok(None) };
+    let request = ReadEvents { job, after: version - 1, limit: 1, newest_first: false };
+    Ok(store.events(request, None).await?.pop())
+}
+
+/// A stretch of a job's log.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Events)]
+pub(crate) struct EventsPage {
+    events: Vec<EventShape>,
+    /// What to give as `after` to go on; none at the end.
+    next_after: Option<Version>,
+}
+
+/// `GET /v1/jobs/{id}/events`
+pub(crate) async fn events(call: Call) -> Reply {
+    let job = call.job_id()?;
+    let limit = call.query.limit(EVENTS)?;
+    let newest_first = match call.query.text("order") {
+        None | Some("asc") => false,
+        Some("desc") => true,
+        Some(other) => return Err(Invalid::new("order", other, "must be asc or desc").into()),
+    };
+    let mut after = call.query.number("after")?.unwrap_or_default();
+    within("after", after, 0, i64::MAX)?;
+    // Whether there is such a job, and whether it is the caller's to see.
+    call.view(job).await?;
+    let mut shapes = Vec::new();
+    let (mut bytes, mut is_end) = (0, false);
+    while shapes.len() < limit && bytes < EVENTS_MAX_BYTES && !is_end {
+        let wanted = (limit - shapes.len()).min(EVENTS_AT_ONCE);
+        let read = ReadEvents { job, after, limit: wanted, newest_first };
+        let events = call.store().events(read, None).await?;
+        is_end = events.len() < wanted;
+        for event in &events {
+            bytes += event.payload.as_ref().map_or(0, |payload| payload.as_bytes().len());
+            after = event.version;
+            shapes.push(EventShape::of(event));
+        }
+        // Before the first there is nothing, and `after` 0 would begin anew.
+        is_end |= newest_first && after <= 1;
+    }
+    ok(&EventsPage { events: shapes, next_after: (!is_end).then_some(after) })
+}

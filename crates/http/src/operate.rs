@@ -1,0 +1,190 @@
+//! What is done to a job from outside: cancel, redrive, fork, signal.
+
+use crate::app::known;
+use crate::call::{Call, Reply, json, ok};
+use crate::idempotency::once;
+use crate::problem::Problem;
+use crate::shape::job::JobShape;
+use crate::shape::new_job::job_id;
+use crate::shape::raw::{Json, payload};
+use crate::shape::time::{Span, Time, run_at};
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use utoipa::ToSchema;
+use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, FORCE_AFTER_DEFAULT_MS, PAYLOAD_MAX_BYTES};
+use windlass_core::{Done, JobId, Key, Name, Refusal, RunAt, Status, Timestamp};
+use windlass_store::{Cancel, Fork, Redrive, Signal};
+
+/// A job after it was acted on.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OneJob)]
+pub(crate) struct OneJob {
+    pub(crate) job: JobShape,
+}
+
+async fn show(call: &Call, status: StatusCode, id: JobId) -> Reply {
+    let view = call.store().job(id, None).await?.ok_or(Refusal::NotFound)?;
+    json(status, &OneJob { job: JobShape::view(view) })
+}
+
+/// A wish to stop a job.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Cancel)]
+pub(crate) struct CancelBody {
+    /// Why.
+    #[serde(default)]
+    reason: Option<String>,
+    /// Whether a holder is not even asked.
+    #[serde(default)]
+    force: Option<bool>,
+    /// How long a holder has to stop; 30 seconds.
+    #[serde(default)]
+    force_after: Option<Span>,
+}
+
+/// `POST /v1/jobs/{id}/cancel`
+pub(crate) async fn cancel(call: Call) -> Reply {
+    let body: CancelBody = call.body()?;
+    let job = call.job_id()?;
+    call.check_job(job).await?;
+    let wish = windlass_core::decide::Cancel {
+        actor: call.actor(),
+        reason: body.reason,
+        force: body.force.unwrap_or_default(),
+        force_after_ms: body.force_after.map_or(FORCE_AFTER_DEFAULT_MS, Span::ms),
+    };
+    let request = Cancel { job, wish };
+    known(|| call.app.store.cancel(request.clone(), None)).await??;
+    let view = call.store().job(job, None).await?.ok_or(Refusal::NotFound)?;
+    let is_over = view.job.status == Status::Cancelled;
+    let status = if is_over { StatusCode::OK } else { StatusCode::ACCEPTED };
+    json(status, &OneJob { job: JobShape::view(view) })
+}
+
+/// A dead or cancelled job to send back.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Redrive)]
+pub(crate) struct RedriveBody {
+    /// From when it may run.
+    #[serde(default)]
+    run_at: Option<Time>,
+    /// The same as a delay.
+    #[serde(default)]
+    delay: Option<Span>,
+    /// Whether recorded steps are forgotten.
+    #[serde(default)]
+    from_start: Option<bool>,
+}
+
+/// `POST /v1/jobs/{id}/redrive`
+pub(crate) async fn redrive(call: Call) -> Reply {
+    let body: RedriveBody = call.body()?;
+    let job = call.job_id()?;
+    call.check_job(job).await?;
+    let run_at = run_at(body.run_at, body.delay)?.unwrap_or(RunAt::Now);
+    let from_start = body.from_start.unwrap_or_default();
+    once(&call, async |key| {
+        let request = Redrive { job, run_at, from_start, actor: call.actor(), key: Some(key) };
+        known(|| call.app.store.redrive(request.clone(), None)).await??;
+        Ok(())
+    })
+    .await?;
+    show(&call, StatusCode::OK, job).await
+}
+
+/// Where a new job begins.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Fork)]
+pub(crate) struct ForkBody {
+    /// Up to which version of the other's log; all of it.
+    #[serde(default)]
+    from_version: Option<i64>,
+    /// Another payload than the other's, at most 1 MiB.
+    #[serde(default)]
+    payload: Option<Json>,
+}
+
+/// `POST /v1/jobs/{id}/fork`
+pub(crate) async fn fork(call: Call) -> Reply {
+    let body: ForkBody = call.body()?;
+    let from = call.job_id()?;
+    let source = call.view(from).await?;
+    let payload = payload("payload", body.payload, None, PAYLOAD_MAX_BYTES)?;
+    let (made, _) = once(&call, async |key| {
+        let request = Fork {
+            from,
+            from_version: body.from_version,
+            id: forked_id(&key, from, source.job.created_at),
+            payload: payload.clone(),
+            actor: call.actor(),
+        };
+        known(|| call.app.store.fork(request.clone(), None)).await??;
+        Ok(request.id.to_string())
+    })
+    .await?;
+    show(&call, StatusCode::CREATED, job_id("id", &made)?).await
+}
+
+/// The id of a fork: the same for the same key, so that a repeat is recognised.
+fn forked_id(key: &Key, from: JobId, created_at: Timestamp) -> JobId {
+    let mut hash = Sha256::new();
+    hash.update(b"windlass fork");
+    hash.update(from.as_bytes());
+    hash.update(key.as_str());
+    let mut random = [0u8; 8];
+    random.copy_from_slice(&hash.finalize()[..8]);
+    JobId::from_parts(created_at, random)
+}
+
+/// A signal.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Signal)]
+pub(crate) struct SignalBody {
+    /// Its name.
+    name: String,
+    /// What it brings, at most 64 KiB.
+    #[serde(default)]
+    payload: Option<Json>,
+    /// Recognises a repeat.
+    #[serde(default)]
+    key: Option<String>,
+}
+
+/// What became of a signal.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = Signalled)]
+pub(crate) struct Signalled {
+    /// Whether its key came before.
+    duplicate: bool,
+    /// The event that it is.
+    version: i64,
+}
+
+/// `POST /v1/jobs/{id}/signal`
+pub(crate) async fn signal(call: Call) -> Reply {
+    let body: SignalBody = call.body()?;
+    let job = call.job_id()?;
+    call.check_job(job).await?;
+    let own = body.key.map(|key| Key::parse("key", key)).transpose()?;
+    let request = Signal {
+        job,
+        name: Name::parse("name", &body.name)?,
+        payload: payload("payload", body.payload, None, EVENT_PAYLOAD_MAX_BYTES)?,
+        actor: call.actor(),
+        key: own,
+    };
+    let (mut signalled, is_repeat) = once(&call, async |key| send(&call, request, key).await).await?;
+    signalled.duplicate |= is_repeat;
+    ok(&signalled)
+}
+
+async fn send(call: &Call, mut request: Signal, key: Key) -> Result<Signalled, Problem> {
+    request.key.get_or_insert(key);
+    let done: Done = known(|| call.app.store.signal(request.clone(), None)).await??;
+    Ok(Signalled { duplicate: done.is_repeat(), version: done.version() })
+}

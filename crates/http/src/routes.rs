@@ -1,0 +1,362 @@
+//! The table of routes. The router, the roles and the document are made from it; `docs/api.md` is compared with it.
+
+use crate::feed::FeedPageShape;
+use crate::route::{Access, Is, Param, Route, param};
+use crate::shape::filter::{DATED, STANDING};
+use crate::{
+    append, approve, bulk, claim, enqueue, feed, health, keys, lease, list, openapi, operate, pages, queues,
+    settle, workers,
+};
+use axum::http::Method;
+use windlass_core::Role;
+
+const V: &[Role] = &[Role::Viewer];
+const P: &[Role] = &[Role::Producer];
+const W: &[Role] = &[Role::Worker];
+const A: &[Role] = &[Role::Approver];
+const O: &[Role] = &[Role::Operator];
+const PW: &[Role] = &[Role::Producer, Role::Worker];
+const PO: &[Role] = &[Role::Producer, Role::Operator];
+const WO: &[Role] = &[Role::Worker, Role::Operator];
+
+/// What every verb of a holder is refused with, in the order that is law.
+const HELD: &[&str] = &["not_found", "job_finished", "not_leased", "lease_expired", "lease_mismatch"];
+
+const LIMIT: Param = param("limit", Is::Number, "at most so many, up to 1000");
+const CURSOR: Param = param("cursor", Is::Text, "where the last page ended");
+const AFTER: Param = param("after", Is::Text, "resumes after this cursor; without it the feed starts now");
+const WAIT: Param = param("wait", Is::Span, "how long to wait for something new, at most 60 s; JSON only");
+const TYPE: Param =
+    Param { name: "type", is_a: Is::Text, about: "only events of these types", is_many: true };
+
+fn get<F>(path: &'static str, about: &'static str, handler: fn(crate::call::Call) -> F) -> Route
+where
+    F: Future<Output = crate::call::Reply> + Send + 'static,
+{
+    Route::new(Method::GET, path, about, handler)
+}
+
+fn post<F>(path: &'static str, about: &'static str, handler: fn(crate::call::Call) -> F) -> Route
+where
+    F: Future<Output = crate::call::Reply> + Send + 'static,
+{
+    Route::new(Method::POST, path, about, handler)
+}
+
+fn put<F>(path: &'static str, about: &'static str, handler: fn(crate::call::Call) -> F) -> Route
+where
+    F: Future<Output = crate::call::Reply> + Send + 'static,
+{
+    Route::new(Method::PUT, path, about, handler)
+}
+
+fn delete<F>(path: &'static str, about: &'static str, handler: fn(crate::call::Call) -> F) -> Route
+where
+    F: Future<Output = crate::call::Reply> + Send + 'static,
+{
+    Route::new(Method::DELETE, path, about, handler)
+}
+
+/// Every route, in the order of a job's life.
+pub fn table() -> Vec<Route> {
+    let mut routes = jobs();
+    routes.extend(operators());
+    routes.extend(holders());
+    routes.extend(approvals());
+    routes.extend(surroundings());
+    routes.extend(watchers());
+    routes
+}
+
+fn jobs() -> Vec<Route> {
+    vec![
+        post("/v1/jobs", "enqueue a job", enqueue::enqueue)
+            .may(P)
+            .takes::<crate::shape::new_job::NewJobShape>()
+            .gives::<enqueue::EnqueuedShape>(201)
+            .gives::<enqueue::EnqueuedShape>(200)
+            .creates()
+            .refuses(&["job_exists", "parent_not_found", "idempotency_key_reused"]),
+        post("/v1/jobs/batch", "enqueue many jobs, all or none", enqueue::batch)
+            .may(P)
+            .takes::<enqueue::Batch>()
+            .gives::<enqueue::BatchAnswer>(201)
+            .creates()
+            .refuses(&["job_exists", "parent_not_found", "idempotency_key_reused"]),
+        get("/v1/jobs", "list jobs", list::jobs)
+            .may(V)
+            .asks(STANDING)
+            .asks(DATED)
+            .asks([LIMIT, CURSOR])
+            .gives::<list::JobsPage>(200),
+        get("/v1/jobs/{id}", "one job, now or as it stood", list::job)
+            .may(V)
+            .asks([param("at_version", Is::Number, "as it stood at this version")])
+            .gives::<crate::shape::job::JobShape>(200)
+            .refuses(&["not_found"]),
+        get("/v1/jobs/{id}/events", "the log of a job", list::events)
+            .may(V)
+            .asks([
+                param("after", Is::Number, "after this version; before it when newest first"),
+                LIMIT,
+                param("order", Is::Text, "asc or desc"),
+            ])
+            .gives::<list::EventsPage>(200)
+            .refuses(&["not_found"]),
+        post("/v1/jobs/{id}/events", "append to the log of a job", append::append)
+            .may(PW)
+            .or_lease()
+            .takes::<append::Note>()
+            .gives::<append::Written>(201)
+            .gives::<append::Written>(200)
+            .creates()
+            .refuses(&[
+                "version_mismatch",
+                "event_type_reserved",
+                "lease_required",
+                "lease_expired",
+                "lease_mismatch",
+            ]),
+        get("/v1/jobs/{id}/logs", "the log lines of a job", append::logs)
+            .may(V)
+            .asks([param("after", Is::Number, "after this line"), LIMIT])
+            .gives::<append::LogsPage>(200)
+            .refuses(&["not_found"]),
+        get("/v1/jobs/{id}/feed", "the events of a job as they come", feed::job_feed)
+            .may(V)
+            .asks([
+                param("after", Is::Number, "resumes after this version; without it the feed starts now"),
+                LIMIT,
+                WAIT,
+            ])
+            .gives_other(200, "text/event-stream")
+            .gives::<FeedPageShape>(200)
+            .refuses(&["not_found"]),
+    ]
+}
+
+fn operators() -> Vec<Route> {
+    vec![
+        post("/v1/jobs/{id}/cancel", "cancel a job", operate::cancel)
+            .may(PO)
+            .takes::<operate::CancelBody>()
+            .gives::<operate::OneJob>(200)
+            .gives::<operate::OneJob>(202)
+            .refuses(&["not_found", "job_finished"]),
+        post("/v1/jobs/{id}/redrive", "send a dead or cancelled job back", operate::redrive)
+            .may(O)
+            .takes::<operate::RedriveBody>()
+            .gives::<operate::OneJob>(200)
+            .creates()
+            .refuses(&["not_found", "job_not_finished", "job_completed", "unique_taken"]),
+        post("/v1/jobs/{id}/fork", "a new job with the log of another up to a version", operate::fork)
+            .may(O)
+            .takes::<operate::ForkBody>()
+            .gives::<operate::OneJob>(201)
+            .creates()
+            .refuses(&["not_found"]),
+        post("/v1/jobs/{id}/signal", "signal a job", operate::signal)
+            .may(P)
+            .takes::<operate::SignalBody>()
+            .gives::<operate::Signalled>(200)
+            .creates()
+            .refuses(&["not_found", "job_finished", "key_reused"]),
+        post("/v1/bulk", "cancel or redrive everything that a filter matches", bulk::bulk)
+            .may(O)
+            .takes::<bulk::BulkBody>()
+            .gives::<bulk::BulkDone>(200)
+            .creates(),
+    ]
+}
+
+fn holders() -> Vec<Route> {
+    vec![
+        post("/v1/claim", "take due jobs", claim::claim)
+            .may(W)
+            .takes::<claim::ClaimBody>()
+            .gives::<claim::ClaimedJobs>(200),
+        post("/v1/jobs/{id}/claim", "take one job by its id", claim::claim_one)
+            .may(W)
+            .takes::<claim::ClaimOneBody>()
+            .gives::<operate::OneJob>(200)
+            .refuses(&["not_found", "job_finished", "not_claimable"]),
+        post("/v1/heartbeat", "renew leases", lease::heartbeat)
+            .may(W)
+            .or_lease()
+            .takes::<lease::Heartbeat>()
+            .gives::<lease::Renewed>(200),
+        post("/v1/settle", "end attempts, each for itself", settle::settle)
+            .may(W)
+            .takes::<settle::SettleBody>()
+            .gives::<settle::SettledMany>(200),
+        post("/v1/jobs/{id}/complete", "end an attempt: done", settle::complete)
+            .may(W)
+            .or_lease()
+            .takes::<settle::CompleteBody>()
+            .gives::<settle::Settled>(200)
+            .refuses(HELD),
+        post("/v1/jobs/{id}/fail", "end an attempt: failed", settle::fail)
+            .may(W)
+            .or_lease()
+            .takes::<settle::FailBody>()
+            .gives::<settle::Settled>(200)
+            .refuses(HELD),
+        post("/v1/jobs/{id}/release", "give a job back without using a retry", settle::release)
+            .may(W)
+            .or_lease()
+            .takes::<settle::ReleaseBody>()
+            .gives::<settle::Settled>(200)
+            .refuses(HELD),
+        post("/v1/jobs/{id}/wait", "let a job wait, holding no worker", settle::wait)
+            .may(W)
+            .or_lease()
+            .takes::<settle::WaitBody>()
+            .gives::<settle::Settled>(200)
+            .refuses(&[
+                "job_finished",
+                "not_leased",
+                "lease_expired",
+                "lease_mismatch",
+                "approval_not_found",
+            ]),
+        post("/v1/jobs/{id}/progress", "report progress, stage, metadata and checkpoint", lease::progress)
+            .may(W)
+            .or_lease()
+            .takes::<lease::ProgressBody>()
+            .gives::<append::Written>(200)
+            .refuses(HELD),
+        post("/v1/jobs/{id}/logs", "write log lines", append::write_logs)
+            .may(W)
+            .or_lease()
+            .takes::<append::LogsBody>()
+            .gives::<append::LogsWritten>(201)
+            .refuses(HELD),
+        get("/v1/jobs/{id}/steps", "what a resumed run must not do again", append::steps)
+            .may(W)
+            .or_lease()
+            .gives::<append::RecordedShape>(200)
+            .refuses(&["not_found", "lease_mismatch"]),
+        put("/v1/jobs/{id}/steps/{name}", "record that a step began or ended", append::put_step)
+            .may(W)
+            .or_lease()
+            .takes::<append::StepBody>()
+            .gives::<append::Written>(200)
+            .refuses(&[
+                "step_recorded",
+                "not_found",
+                "job_finished",
+                "not_leased",
+                "lease_expired",
+                "lease_mismatch",
+            ]),
+    ]
+}
+
+fn approvals() -> Vec<Route> {
+    vec![
+        post("/v1/jobs/{id}/approvals", "ask for an approval", approve::ask)
+            .may(W)
+            .or_lease()
+            .takes::<approve::AskBody>()
+            .gives::<approve::AskedShape>(201)
+            .creates()
+            .refuses(HELD),
+        get("/v1/approvals", "list approvals, newest first", approve::approvals)
+            .may(V)
+            .asks([
+                param("status", Is::Text, "standing here now"),
+                param("job_id", Is::Id, "of this job"),
+                LIMIT,
+                CURSOR,
+            ])
+            .gives::<approve::ApprovalsPage>(200),
+        get("/v1/approvals/{id}", "one approval", approve::approval)
+            .may(V)
+            .gives::<crate::shape::approval::ApprovalShape>(200)
+            .refuses(&["approval_not_found"]),
+        post("/v1/approvals/{id}/decide", "vote on an approval", approve::decide)
+            .may(A)
+            .or_link()
+            .takes::<approve::DecideBody>()
+            .gives::<approve::Decided>(200)
+            .refuses(&[
+                "approval_not_found",
+                "approval_decided",
+                "approval_expired",
+                "approval_forbidden",
+                "token_malformed",
+            ]),
+    ]
+}
+
+fn surroundings() -> Vec<Route> {
+    vec![
+        get("/v1/queues", "queues: what is due, since when, rates, defaults", queues::queues)
+            .may(V)
+            .gives::<queues::QueuesPage>(200),
+        put("/v1/queues/{queue}", "set what a queue's jobs fall back to", queues::put)
+            .may(O)
+            .takes::<queues::QueueBody>()
+            .gives::<queues::OneQueue>(200),
+        post("/v1/queues/{queue}/pause", "pause a queue", queues::pause)
+            .may(O)
+            .gives::<queues::OneQueue>(200),
+        post("/v1/queues/{queue}/resume", "resume a queue", queues::resume)
+            .may(O)
+            .gives::<queues::OneQueue>(200),
+        get("/v1/workers", "workers that reported themselves", workers::workers)
+            .may(V)
+            .gives::<workers::WorkersPage>(200),
+        put("/v1/workers/{id}", "report oneself, or tell a worker to take no more", workers::put)
+            .may(WO)
+            .takes::<workers::WorkerBody>()
+            .gives::<workers::OneWorker>(200)
+            .refuses(&["not_found"]),
+        get("/v1/audit", "what operators did, newest first", workers::audit)
+            .may(V)
+            .asks([LIMIT, CURSOR])
+            .gives::<workers::AuditPage>(200),
+        get("/v1/keys", "access keys", keys::keys).gives::<keys::KeysPage>(200),
+        post("/v1/keys", "make an access key", keys::make)
+            .takes::<keys::NewKey>()
+            .gives::<keys::MadeKey>(201)
+            .refuses(&["key_exists"]),
+        delete("/v1/keys/{name}", "take an access key back", keys::revoke)
+            .gives::<keys::OneKey>(200)
+            .refuses(&["not_found"]),
+        get("/v1/session", "who is signed in", keys::session)
+            .open_to(Access::AnyKey)
+            .gives::<keys::Session>(200),
+        post("/v1/session", "sign in a browser with a key", keys::sign_in)
+            .open_to(Access::Everybody)
+            .takes::<keys::SignIn>()
+            .gives::<keys::Session>(201)
+            .refuses(&["unauthorized", "origin_refused"]),
+        delete("/v1/session", "sign out", keys::sign_out).open_to(Access::Everybody).gives_other(204, ""),
+    ]
+}
+
+fn watchers() -> Vec<Route> {
+    let open = |route: Route| route.open_to(Access::Everybody);
+    vec![
+        get("/v1/feed", "every event of every job as it comes", feed::feed)
+            .may(V)
+            .asks(STANDING)
+            .asks([TYPE, AFTER, LIMIT, WAIT])
+            .gives_other(200, "text/event-stream")
+            .gives::<FeedPageShape>(200)
+            .refuses(&["cursor_expired"]),
+        open(get("/healthz", "whether the process is alive", health::healthz)).gives::<health::Health>(200),
+        open(get("/readyz", "whether the store answers", health::readyz)).gives::<health::Health>(200),
+        open(get("/metrics", "what is measured, for Prometheus", health::metrics))
+            .gives_other(200, "text/plain"),
+        open(get("/openapi.json", "this document", openapi::openapi)).gives_other(200, "application/json"),
+        open(get("/errors/{code}", "what a code means and what to do", pages::error_page))
+            .gives_other(200, "text/markdown")
+            .refuses(&["not_found"]),
+        open(get("/", "the page", pages::index)).gives_other(200, "text/html"),
+        open(get("/static/{name}", "a file of the page", pages::file))
+            .gives_other(200, "*/*")
+            .refuses(&["route_not_found"]),
+    ]
+}

@@ -1,0 +1,260 @@
+//! The server: what it listens on, how connections are kept, and how it ends.
+
+use crate::app::App;
+use crate::background;
+use crate::body::Patience;
+use crate::dispatch;
+use crate::stall::Stalling;
+use axum::Router;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, sleep_until};
+use windlass_engine::{Level, Shutdown};
+use windlass_store::{Store, StoreError};
+
+/// How long a connection may be silent between requests, or within the head of one.
+const HEAD: Duration = Duration::from_secs(75);
+/// How long a client may read nothing of what it asked for.
+const STALLED: Duration = Duration::from_secs(60);
+/// How long requests have to end.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// How often a silent stream says that it is there.
+const COMMENT: Duration = Duration::from_secs(15);
+/// The most connections at once; more wait to be accepted.
+const CONNECTIONS: usize = 20_000;
+
+/// The JSON API over a store.
+///
+/// ```
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// use std::sync::Arc;
+/// use windlass_engine::Shutdown;
+/// use windlass_http::Server;
+///
+/// let server = Server::new(Arc::new(windlass_memory::MemoryStore::new()));
+/// let listener = server.listen("127.0.0.1:0").await?;
+/// let shutdown = Shutdown::new();
+/// # shutdown.graceful();
+/// server.run(listener, shutdown).await?;
+/// # Ok::<_, Box<dyn std::error::Error>>(()) }).unwrap();
+/// ```
+#[derive(Clone)]
+#[must_use = "nothing is served before `run`"]
+pub struct Server {
+    store: Arc<dyn Store>,
+    patience: Patience,
+    stalled: Duration,
+    deadline: Duration,
+    comment_every: Duration,
+    connections: usize,
+    sweeps: bool,
+}
+
+impl std::fmt::Debug for Server {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Server").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// Why a server does not listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Others could reach it, and nothing would keep them out.
+    #[error(
+        "will not listen on {0} without a key, for whoever reaches it could do everything; make one first \
+         (windlass keys create admin --role admin), or listen on 127.0.0.1"
+    )]
+    NoKey(SocketAddr),
+    /// The address is taken or not allowed.
+    #[error("cannot listen on {0}: {1}; choose another address")]
+    Address(String, io::Error),
+    /// The store could not say whether there is a key.
+    #[error("cannot tell whether there is a key, because {0}")]
+    Store(#[from] StoreError),
+}
+
+impl Server {
+    /// A server over `store`.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self {
+            store,
+            patience: Patience::default(),
+            stalled: STALLED,
+            deadline: DEADLINE,
+            comment_every: COMMENT,
+            connections: CONNECTIONS,
+            sweeps: true,
+        }
+    }
+
+    /// How long requests have to end after a graceful shutdown began; 30 seconds unless said otherwise.
+    pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// How long a client may pause within a body, and read nothing of an answer, before it is given up.
+    pub fn patience(mut self, piece: Duration, stalled: Duration) -> Self {
+        self.patience.piece = piece;
+        self.stalled = stalled;
+        self
+    }
+
+    /// How often a silent stream says that it is there; 15 seconds unless said otherwise.
+    pub fn comment_every(mut self, every: Duration) -> Self {
+        self.comment_every = every;
+        self
+    }
+
+    /// The most connections at once; 20,000 unless said otherwise. More wait to be accepted.
+    pub fn connections(mut self, most: usize) -> Self {
+        self.connections = most;
+        self
+    }
+
+    /// Whether the server looks at deadlines now and then, as every worker does; yes unless said otherwise. Without it
+    /// and without workers of the engine, timeouts and expired waits are noticed only when somebody touches the job.
+    pub fn sweeps(mut self, sweeps: bool) -> Self {
+        self.sweeps = sweeps;
+        self
+    }
+
+    /// Binds an address. One that others can reach is refused while no key exists.
+    ///
+    /// # Errors
+    /// If the address cannot be bound, if there is no key for one that others can reach, or if the store cannot tell.
+    pub async fn listen(
+        &self,
+        address: impl ToSocketAddrs + std::fmt::Debug,
+    ) -> Result<TcpListener, ListenError> {
+        let named = format!("{address:?}");
+        let failed = |error| ListenError::Address(named.trim_matches('"').to_owned(), error);
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let local = listener.local_addr().map_err(failed)?;
+        if !local.ip().is_loopback() && self.store.access_keys((), None).await?.is_empty() {
+            return Err(ListenError::NoKey(local));
+        }
+        Ok(listener)
+    }
+
+    /// The routes alone, to be served by somebody else's server. Whoever calls them must show a key; streams of events
+    /// need [`Server::run`], which reads the feed.
+    pub fn router(&self) -> Router {
+        dispatch::router(&self.app())
+    }
+
+    fn app(&self) -> Arc<App> {
+        Arc::new(App::new(Arc::clone(&self.store), self.patience, self.comment_every))
+    }
+
+    /// Serves until the shutdown: then no connection is accepted, streams and waiting claims end at once, and requests
+    /// have until the deadline.
+    ///
+    /// # Errors
+    /// If the listener is of no use.
+    pub async fn run(self, listener: TcpListener, shutdown: Shutdown) -> io::Result<()> {
+        let app = self.app();
+        app.set_loopback(listener.local_addr()?.ip().is_loopback());
+        let mut parts = background::start(&app, self.sweeps);
+        let router = dispatch::router(&app);
+        let mut connections = JoinSet::new();
+        let room = Arc::new(Semaphore::new(self.connections));
+        let graceful = shutdown.reached(Level::Graceful);
+        tokio::pin!(graceful);
+        loop {
+            let accepted = tokio::select! {
+                () = &mut graceful => break,
+                Some(_) = connections.join_next() => continue,
+                accepted = accept(&listener, &room) => accepted,
+            };
+            match accepted {
+                Ok((stream, place)) => {
+                    let (router, app, stalled) = (router.clone(), Arc::clone(&app), self.stalled);
+                    connections.spawn(async move {
+                        keep(stream, router, app, stalled).await;
+                        drop(place);
+                    });
+                }
+                Err(error) => {
+                    // Of one connection, or because there is no room for another one: the others go on.
+                    tracing::warn!(%error, "a connection could not be accepted");
+                    sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+        drop(listener);
+        app.ending.graceful();
+        let deadline = Instant::now() + self.deadline;
+        let now = shutdown.reached(Level::Now);
+        tokio::pin!(now);
+        while !connections.is_empty() {
+            tokio::select! {
+                _ = connections.join_next() => {}
+                () = sleep_until(deadline) => break,
+                () = &mut now => break,
+            }
+        }
+        if !connections.is_empty() {
+            tracing::warn!(connections = connections.len(), "requests did not end in time and are cut off");
+        }
+        connections.shutdown().await;
+        parts.shutdown().await;
+        Ok(())
+    }
+
+    /// As [`Server::run`], until a future ends.
+    ///
+    /// # Errors
+    /// If the listener is of no use.
+    pub async fn run_until(self, listener: TcpListener, end: impl Future<Output = ()>) -> io::Result<()> {
+        let shutdown = Shutdown::new();
+        let running = self.run(listener, shutdown.clone());
+        tokio::pin!(running);
+        tokio::select! {
+            ended = &mut running => return ended,
+            () = end => shutdown.graceful(),
+        }
+        running.await
+    }
+}
+
+/// The next connection, as soon as there is room for one.
+async fn accept(
+    listener: &TcpListener,
+    room: &Arc<Semaphore>,
+) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+    let place = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
+    let (stream, _) = listener.accept().await?;
+    Ok((stream, place))
+}
+
+/// Serves one connection to its end.
+async fn keep(stream: TcpStream, router: Router, app: Arc<App>, stalled: Duration) {
+    // Events are small and wait for nobody.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a connection was gone before it began");
+    }
+    let io = Stalling::new(TokioIo::new(stream), stalled);
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(64 << 10);
+    let connection = builder.serve_connection(io, TowerToHyperService::new(router));
+    tokio::pin!(connection);
+    let ended = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = app.ending.reached(Level::Graceful) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = ended {
+        tracing::debug!(%error, "a connection broke");
+    }
+}

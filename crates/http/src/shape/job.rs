@@ -1,0 +1,328 @@
+//! A job as users see it.
+
+use super::raw::{Raw, Shown};
+use super::time::{Span, Time};
+use serde::Serialize;
+use utoipa::ToSchema;
+use windlass_core::unique::Scope;
+use windlass_core::wait::WakeOutcome;
+use windlass_core::{Blocked, Facts, Job, Metadata, Payload, Timestamp, Wake};
+use windlass_store::{Claimed, JobView, Listed};
+
+/// A job: where it stands and what it was given.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Job)]
+pub(crate) struct JobShape {
+    /// Its identity, a UUIDv7.
+    id: String,
+    /// What to do.
+    kind: String,
+    /// Which line it stands in.
+    queue: String,
+    /// `pending`, `assigned`, `running`, `retry`, `waiting`, `orphaned`, `completed`, `failed`, `timed_out`, `cancelled`.
+    status: &'static str,
+    /// What it waits for, exactly while it waits: `approval`, `signal`, `timer`, `children`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting_for: Option<&'static str>,
+    /// The name of that wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wait_name: Option<String>,
+    /// Free text of where its handler is.
+    stage: Option<String>,
+    /// 0 to 100.
+    progress: i32,
+    /// −5 to 5, higher first.
+    priority: i32,
+    /// Executions over its whole life: the fence.
+    attempt: i32,
+    /// Failures that used the budget.
+    retries: i32,
+    /// The budget.
+    max_retries: i32,
+    /// Leases lost in a row.
+    crashes: i32,
+    /// Events ever written.
+    version: i64,
+    /// Redrives.
+    generation: i32,
+    /// From when a worker may take it; while it runs, when its lease is over.
+    due_at: Option<Time>,
+    /// When the engine must act.
+    deadline_at: Option<Time>,
+    /// Who holds it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lease: Option<LeaseShape>,
+    /// What it was given. Absent in lists, and where it is not JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Raw>)]
+    payload: Option<Option<Raw>>,
+    /// What it was given, when that is not JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_base64: Option<String>,
+    /// What it gave.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Raw>,
+    /// What it gave, when that is not JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result_base64: Option<String>,
+    /// Its last error.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ErrorShape>,
+    /// Where its last attempt left off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint: Option<Raw>,
+    /// The same, when that is not JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    checkpoint_base64: Option<String>,
+    /// Small JSON that travels with it. Absent in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Metadata>,
+    /// Labels to find it by.
+    tags: Vec<String>,
+    /// The agent it belongs to.
+    agent_id: Option<String>,
+    /// The job that spawned it.
+    parent_id: Option<String>,
+    /// The schedule that made it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    schedule: Option<String>,
+    /// How long one attempt may take, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    timeout: Option<Span>,
+    /// When its holder was asked to stop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cancel_requested_at: Option<Time>,
+    /// Why it is not running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    blocked: Option<BlockedShape>,
+    /// How its last wait ended. Only in a claim's answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    wake: Option<WakeShape>,
+    /// How many finished steps are on record. Only in a claim's answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    steps_recorded: Option<i64>,
+    /// When it was enqueued.
+    created_at: Time,
+    /// When its latest attempt started.
+    started_at: Option<Time>,
+    /// When it last changed.
+    updated_at: Time,
+    /// When it ended.
+    finished_at: Option<Time>,
+}
+
+/// A lease, seen from outside or by its holder.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Lease)]
+struct LeaseShape {
+    /// Who holds it.
+    worker_id: String,
+    /// Proves it. Only in a claim's answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token: Option<String>,
+    /// The fence. Only in a claim's answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<i32>,
+    /// When the holder must have stopped by itself.
+    expires_at: Option<Time>,
+}
+
+/// An error of a job.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = JobError)]
+struct ErrorShape {
+    /// One word.
+    code: String,
+    /// What went wrong. Absent in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
+    /// When. Absent in lists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    at: Option<Time>,
+}
+
+/// Why a job is not running.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Blocked)]
+struct BlockedShape {
+    /// `paused`, `not_due`, `no_worker`, `waiting`, `assigned`, `cancelling`.
+    reason: &'static str,
+    /// Since when.
+    since: Time,
+    /// By whom or what.
+    by: String,
+    /// What to do.
+    fix: String,
+}
+
+/// How a wait ended.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Wake)]
+struct WakeShape {
+    /// What it waited for.
+    r#for: &'static str,
+    /// The name of the wait.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// `approved`, `signalled`, `fired`, `joined`, `expired`.
+    outcome: &'static str,
+    /// What the signal brought.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<Raw>,
+    /// The same, when that is not JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload_base64: Option<String>,
+}
+
+/// What stands around the row.
+#[derive(Debug, Default)]
+pub(crate) struct Around<'a> {
+    pub(crate) payload: Option<&'a Payload>,
+    pub(crate) result: Option<&'a Payload>,
+    pub(crate) error: Option<(&'a Payload, Timestamp)>,
+    pub(crate) checkpoint: Option<&'a Payload>,
+    pub(crate) metadata: Metadata,
+}
+
+impl JobShape {
+    /// The row and what never changes: a job in a list.
+    pub(crate) fn listed(Listed { job, facts }: &Listed) -> Self {
+        Self::row(job, facts)
+    }
+
+    /// A job with everything.
+    pub(crate) fn view(view: JobView) -> Self {
+        let error = view.error.as_ref().map(|(payload, at)| (payload, *at));
+        let around = Around {
+            payload: view.payload.as_ref(),
+            result: view.result.as_ref(),
+            error,
+            checkpoint: view.checkpoint.as_ref(),
+            metadata: view.metadata,
+        };
+        let mut shape = Self::whole(&view.job, &view.facts, around);
+        shape.blocked = view.blocked.map(blocked);
+        shape
+    }
+
+    /// A job in its holder's hands.
+    pub(crate) fn claimed(claimed: Claimed) -> Self {
+        let around = Around {
+            payload: claimed.payload.as_ref(),
+            checkpoint: claimed.checkpoint.as_ref(),
+            metadata: claimed.metadata,
+            ..Around::default()
+        };
+        let mut shape = Self::whole(&claimed.job, &claimed.facts, around);
+        shape.lease = Some(LeaseShape {
+            worker_id: claimed.lease.worker.to_string(),
+            token: Some(claimed.lease.token.to_text()),
+            attempt: Some(claimed.lease.attempt),
+            expires_at: Some(Time(claimed.lease.expires_at)),
+        });
+        shape.wake = claimed.wake.map(wake);
+        shape.steps_recorded = Some(claimed.steps_recorded);
+        shape
+    }
+
+    /// The row with what its pointers point at.
+    pub(crate) fn whole(job: &Job, facts: &Facts, around: Around<'_>) -> Self {
+        let mut shape = Self::row(job, facts);
+        (shape.payload, shape.payload_base64) = Shown::of(around.payload).or_null();
+        (shape.result, shape.result_base64) = Shown::of(around.result).or_absent();
+        (shape.checkpoint, shape.checkpoint_base64) = Shown::of(around.checkpoint).or_absent();
+        shape.error = around.error.map(|(payload, at)| error(job, payload, at)).or(shape.error);
+        shape.metadata = Some(around.metadata);
+        shape
+    }
+
+    fn row(job: &Job, facts: &Facts) -> Self {
+        let schedule = facts.unique.as_ref().and_then(|unique| match &unique.scope {
+            Scope::Schedule(name) => Some(name.to_string()),
+            _ => None,
+        });
+        let lease = job.lease_hash.and(job.worker_id.as_ref()).map(|worker| LeaseShape {
+            worker_id: worker.to_string(),
+            token: None,
+            attempt: None,
+            expires_at: job.lease_expires_at.map(Time),
+        });
+        let error_code = job.error_code.as_ref();
+        Self {
+            id: job.id.to_string(),
+            kind: job.kind.to_string(),
+            queue: job.queue.to_string(),
+            status: job.status.as_str(),
+            waiting_for: job.waiting_for.map(|wait| wait.as_str()),
+            wait_name: job.wait_name.as_ref().map(ToString::to_string),
+            stage: job.stage.clone(),
+            progress: job.progress,
+            priority: job.priority,
+            attempt: job.attempt,
+            retries: job.retries,
+            max_retries: job.max_retries,
+            crashes: job.crashes,
+            version: job.version,
+            generation: job.generation,
+            due_at: job.due_at.map(Time),
+            deadline_at: job.deadline_at.map(Time),
+            lease,
+            payload: None,
+            payload_base64: None,
+            result: None,
+            result_base64: None,
+            error: error_code.map(|code| ErrorShape { code: code.to_string(), message: None, at: None }),
+            checkpoint: None,
+            checkpoint_base64: None,
+            metadata: None,
+            tags: facts.tags.iter().map(ToString::to_string).collect(),
+            agent_id: facts.agent_id.as_ref().map(ToString::to_string),
+            parent_id: facts.parent_id.map(|id| id.to_string()),
+            schedule,
+            timeout: job.timeout_ms.map(Span::from_ms),
+            cancel_requested_at: job.cancel_requested_at.map(Time),
+            blocked: None,
+            wake: None,
+            steps_recorded: None,
+            created_at: Time(job.created_at),
+            started_at: job.started_at.map(Time),
+            updated_at: Time(job.updated_at),
+            finished_at: job.finished_at.map(Time),
+        }
+    }
+}
+
+fn error(job: &Job, payload: &Payload, at: Timestamp) -> ErrorShape {
+    let said: serde_json::Value = payload.parse().unwrap_or_default();
+    let text = |member: &str| said.get(member).and_then(|value| value.as_str()).map(str::to_owned);
+    let code = text("code").or_else(|| job.error_code.as_ref().map(ToString::to_string));
+    ErrorShape { code: code.unwrap_or_default(), message: text("message"), at: Some(Time(at)) }
+}
+
+fn blocked(blocked: Blocked) -> BlockedShape {
+    let Blocked { reason, since, by, fix } = blocked;
+    BlockedShape { reason, since: Time(since), by, fix }
+}
+
+fn wake(wake: Wake) -> WakeShape {
+    let (payload, payload_base64) = Shown::of(wake.payload.as_ref()).or_absent();
+    WakeShape {
+        r#for: wake.waited_for.as_str(),
+        name: wake.name.map(|name| name.to_string()),
+        outcome: outcome_word(wake.outcome),
+        payload,
+        payload_base64,
+    }
+}
+
+/// The word for how a wait ended.
+pub(crate) const fn outcome_word(outcome: WakeOutcome) -> &'static str {
+    match outcome {
+        WakeOutcome::Approved => "approved",
+        WakeOutcome::Signalled => "signalled",
+        WakeOutcome::Fired => "fired",
+        WakeOutcome::Joined => "joined",
+        WakeOutcome::Expired => "expired",
+    }
+}

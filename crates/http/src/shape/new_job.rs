@@ -1,0 +1,237 @@
+//! A job as a caller asks for it.
+
+use super::raw::{Json, payload};
+use super::time::{Span, Time, run_at};
+use serde::Deserialize;
+use utoipa::ToSchema;
+use windlass_core::limits::PAYLOAD_MAX_BYTES;
+use windlass_core::unique::{Policy as Hold, Scope, Unique};
+use windlass_core::{
+    Backoff, Facts, Invalid, JobId, Key, LeaseMs, Metadata, Name, NewJob, RunAt, Token, Who,
+};
+use windlass_engine::{Policies, Policy};
+use windlass_store::fresh;
+
+/// A job to enqueue.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = NewJob)]
+pub(crate) struct NewJobShape {
+    /// What to do: 1–128 of `A-Za-z0-9._:-`.
+    kind: String,
+    /// Which line it stands in.
+    #[serde(default)]
+    #[schema(default = "default")]
+    queue: Option<String>,
+    /// What its handler gets, at most 1 MiB.
+    #[serde(default)]
+    payload: Option<Json>,
+    /// The same as base64, for what is not JSON.
+    #[serde(default)]
+    payload_base64: Option<String>,
+    /// A UUIDv7 made by the caller: the same id with the same body again is the same job.
+    #[serde(default)]
+    #[schema(format = "uuid")]
+    id: Option<String>,
+    /// −5 to 5, higher first.
+    #[serde(default)]
+    #[schema(minimum = -5, maximum = 5, default = 0)]
+    priority: Option<i32>,
+    /// From when it may run.
+    #[serde(default)]
+    run_at: Option<Time>,
+    /// The same as a delay.
+    #[serde(default)]
+    delay: Option<Span>,
+    /// Failures allowed before it is dead, 0 to 100; 3 unless its queue says otherwise.
+    #[serde(default)]
+    #[schema(minimum = 0, maximum = 100)]
+    max_retries: Option<i32>,
+    /// How long one attempt may take.
+    #[serde(default)]
+    timeout: Option<Span>,
+    /// Its own lease, 1 s to 24 h, instead of the claimer's.
+    #[serde(default)]
+    lease: Option<Span>,
+    /// How long after its lease only the holder may still finish it.
+    #[serde(default)]
+    grace: Option<Span>,
+    /// How retries are spaced.
+    #[serde(default)]
+    backoff: Option<BackoffShape>,
+    /// The agent it belongs to.
+    #[serde(default)]
+    agent_id: Option<String>,
+    /// Small JSON that travels with it, at most 16 KiB.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    metadata: Option<Metadata>,
+    /// Labels to find it by, at most 16.
+    #[serde(default)]
+    tags: Option<Vec<String>>,
+    /// What makes two jobs the same.
+    #[serde(default)]
+    unique: Option<UniqueShape>,
+    /// The job that spawns it.
+    #[serde(default)]
+    #[schema(format = "uuid")]
+    parent_id: Option<String>,
+    /// That job's lease, when its holder spawns.
+    #[serde(default)]
+    lease_token: Option<String>,
+}
+
+/// How retries are spaced: `min(max, base × multiplier^n)`.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = BackoffWish)]
+pub(crate) struct BackoffShape {
+    /// The first delay; one second.
+    #[serde(default)]
+    base: Option<Span>,
+    /// The longest delay; five minutes.
+    #[serde(default)]
+    max: Option<Span>,
+    /// Growth per retry; two.
+    #[serde(default)]
+    multiplier: Option<f64>,
+    /// Whether delays are drawn evenly from zero to the full one; yes.
+    #[serde(default)]
+    jitter: Option<bool>,
+}
+
+impl From<BackoffShape> for Backoff {
+    fn from(shape: BackoffShape) -> Self {
+        let usual = Self::default();
+        Self {
+            base_ms: shape.base.map_or(usual.base_ms, Span::ms),
+            max_ms: shape.max.map_or(usual.max_ms, Span::ms),
+            multiplier: shape.multiplier.unwrap_or(usual.multiplier),
+            jitter: shape.jitter.unwrap_or(usual.jitter),
+        }
+    }
+}
+
+/// What makes two jobs the same, and for how long.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = Unique)]
+struct UniqueShape {
+    /// The caller's key, 1 to 512 bytes.
+    #[serde(default)]
+    key: Option<String>,
+    /// Instead of a key: the same payload.
+    #[serde(default)]
+    by: Option<ByWord>,
+    /// Among which jobs; the queue's for a key, the kind's for a payload.
+    #[serde(default)]
+    scope: Option<ScopeWord>,
+    /// How long the key stays taken; while the job is live or has succeeded unless said otherwise.
+    #[serde(default)]
+    policy: Option<PolicyWord>,
+    /// How long, for the policy `ttl`.
+    #[serde(default)]
+    ttl: Option<Span>,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum ByWord {
+    Payload,
+}
+
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum ScopeWord {
+    Queue,
+    Kind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum PolicyWord {
+    Active,
+    Succeeded,
+    Forever,
+    Ttl,
+}
+
+impl UniqueShape {
+    fn resolve(self, job: &NewJob) -> Result<Unique, Invalid> {
+        let facts = &job.facts;
+        let mut unique = match (self.key, self.by) {
+            (Some(key), None) => Unique::in_queue(facts.queue.clone(), Key::parse("unique.key", key)?),
+            (None, Some(ByWord::Payload)) => Unique::by_payload(facts.kind.clone(), job.payload.as_ref())?,
+            (None, None) => {
+                return Err(Invalid::new("unique", "empty", "must have a key, or by: \"payload\""));
+            }
+            (Some(_), Some(_)) => return Err(Invalid::new("unique", "key and by", "give one of the two")),
+        };
+        match self.scope {
+            Some(ScopeWord::Queue) => unique.scope = Scope::Queue(facts.queue.clone()),
+            Some(ScopeWord::Kind) => unique.scope = Scope::Kind(facts.kind.clone()),
+            None => {}
+        }
+        unique.policy = match (self.policy, self.ttl) {
+            (None | Some(PolicyWord::Ttl), Some(ttl)) => Hold::Ttl(ttl.ms()),
+            (Some(PolicyWord::Ttl), None) => {
+                return Err(Invalid::new("unique.ttl", "missing", "is required"));
+            }
+            (Some(_), Some(_)) => {
+                return Err(Invalid::new("unique.ttl", "given", "goes with policy \"ttl\" only"));
+            }
+            (Some(PolicyWord::Active), None) => Hold::Active,
+            (None | Some(PolicyWord::Succeeded), None) => Hold::Succeeded,
+            (Some(PolicyWord::Forever), None) => Hold::Forever,
+        };
+        Ok(unique)
+    }
+}
+
+/// A lease as the caller wishes it.
+pub(crate) fn lease_ms(field: &str, span: Option<Span>) -> Result<Option<LeaseMs>, Invalid> {
+    let named = |e| Invalid { field: field.to_owned(), ..e };
+    span.map(|span| LeaseMs::new(span.ms()).map_err(named)).transpose()
+}
+
+/// The id in a field of a body.
+pub(crate) fn job_id(field: &str, text: &str) -> Result<JobId, Invalid> {
+    JobId::parse(text).map_err(|e| Invalid { field: field.to_owned(), ..e })
+}
+
+impl NewJobShape {
+    /// The job as the store takes it.
+    pub(crate) fn resolve(self, policies: &Policies) -> Result<NewJob, Invalid> {
+        let queue = self.queue.as_deref().unwrap_or("default");
+        let mut facts = Facts::new(Name::parse("kind", &self.kind)?, Name::parse("queue", queue)?);
+        facts.priority = self.priority.unwrap_or_default();
+        facts.run_at = run_at(self.run_at, self.delay)?.unwrap_or(RunAt::Now);
+        facts.agent_id = self.agent_id.map(|id| Who::parse("agent_id", id)).transpose()?;
+        facts.metadata = self.metadata.unwrap_or_default();
+        let tags = self.tags.unwrap_or_default();
+        facts.tags = tags.iter().map(|tag| Name::parse("tags", tag)).collect::<Result<_, _>>()?;
+        facts.parent_id = self.parent_id.map(|id| job_id("parent_id", &id)).transpose()?;
+        let own = Policy {
+            max_retries: self.max_retries,
+            timeout_ms: self.timeout.map(Span::ms),
+            lease_ms: lease_ms("lease", self.lease)?,
+            grace_ms: self.grace.map(Span::ms),
+            backoff: self.backoff.map(Backoff::from),
+        };
+        policies.fill(&mut facts, &own);
+        let parent_token = self.lease_token.as_deref().map(Token::parse).transpose()?;
+        if parent_token.is_some() && facts.parent_id.is_none() {
+            return Err(Invalid::new("lease_token", "given without parent_id", "goes with parent_id only"));
+        }
+        let mut job = NewJob {
+            id: self.id.map_or_else(|| Ok(fresh::job_id()), |id| JobId::parse(&id))?,
+            facts,
+            payload: payload("payload", self.payload, self.payload_base64, PAYLOAD_MAX_BYTES)?,
+            parent_token,
+        };
+        if let Some(unique) = self.unique {
+            job.facts.unique = Some(unique.resolve(&job)?);
+        }
+        Ok(job)
+    }
+}

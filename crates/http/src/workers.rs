@@ -1,0 +1,145 @@
+//! Workers that report themselves, and the audit of what operators did.
+
+use crate::call::{Call, Reply, ok};
+use crate::codes;
+use crate::problem::Problem;
+use crate::shape::new_job::lease_ms;
+use crate::shape::registry::{AuditShape, WorkerShape};
+use crate::shape::time::Span;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use windlass_core::limits::{count, within};
+use windlass_core::{Invalid, LeaseMs, Metadata, Name, Who};
+use windlass_store::{DrainWorker, PutWorker, ReadAudit, fresh};
+
+/// Audit entries of a page when nothing is said.
+const PAGE: usize = 50;
+/// The most queues and kinds of one worker.
+const NAMES_MAX: usize = 1_000;
+/// The most jobs at once that a worker may claim to hold.
+const CAPACITY_MAX: i64 = 1_000_000;
+
+/// Every worker that was not forgotten.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Workers)]
+pub(crate) struct WorkersPage {
+    workers: Vec<WorkerShape>,
+}
+
+/// `GET /v1/workers`
+pub(crate) async fn workers(call: Call) -> Reply {
+    let (workers, now) = (call.store().workers((), None).await?, fresh::wall_clock());
+    let visible = workers.into_iter().filter(|worker| {
+        !call.who.is_for_some_queues() || worker.queues.iter().any(|queue| call.who.sees(queue))
+    });
+    ok(&WorkersPage { workers: visible.map(|worker| WorkerShape::of(worker, now)).collect() })
+}
+
+/// What a worker says of itself. With nothing but `draining: true` it tells a known worker to take no more.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = WorkerReport)]
+pub(crate) struct WorkerBody {
+    /// Queues it takes from.
+    #[serde(default)]
+    queues: Option<Vec<String>>,
+    /// Kinds it knows; all when empty.
+    #[serde(default)]
+    kinds: Option<Vec<String>>,
+    /// How many jobs at once; one.
+    #[serde(default)]
+    #[schema(minimum = 0)]
+    capacity: Option<i64>,
+    /// Labels for people.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    labels: Option<Metadata>,
+    /// Whether it takes no more. It is never unset by a report.
+    #[serde(default)]
+    draining: Option<bool>,
+    /// How long it counts as there; 60 seconds.
+    #[serde(default)]
+    ttl: Option<Span>,
+}
+
+/// A worker after it reported, or was told.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = OneWorker)]
+pub(crate) struct OneWorker {
+    worker: WorkerShape,
+}
+
+/// `PUT /v1/workers/{id}`
+pub(crate) async fn put(call: Call) -> Reply {
+    let body: WorkerBody = call.body()?;
+    let id = Who::parse("id", call.segment("id"))?;
+    let Some(queues) = &body.queues else { return drain(&call, id, &body).await };
+    let names = |field: &str, texts: &[String]| -> Result<Vec<Name>, Invalid> {
+        count(field, texts.len(), NAMES_MAX)?;
+        texts.iter().map(|text| Name::parse(field, text)).collect()
+    };
+    let queues = names("queues", queues)?;
+    for queue in &queues {
+        call.who.check_queue(queue)?;
+    }
+    let labels = body.labels.unwrap_or_default();
+    windlass_core::job::check_metadata(&labels).map_err(|e| Invalid { field: "labels".into(), ..e })?;
+    let request = PutWorker {
+        id,
+        queues,
+        kinds: names("kinds", &body.kinds.unwrap_or_default())?,
+        capacity: within("capacity", body.capacity.unwrap_or(1), 0, CAPACITY_MAX)? as i32,
+        labels,
+        draining: body.draining.unwrap_or_default(),
+        ttl_ms: lease_ms("ttl", body.ttl)?.map_or_else(|| LeaseMs::new(60_000), Ok)?,
+    };
+    let worker = call.store().put_worker(request, None).await?;
+    ok(&OneWorker { worker: WorkerShape::of(worker, fresh::wall_clock()) })
+}
+
+async fn drain(call: &Call, id: Who, body: &WorkerBody) -> Reply {
+    if body.draining != Some(true) {
+        return Err(
+            Invalid::new("queues", "missing", "is required, or draining: true and nothing else").into()
+        );
+    }
+    let gone = || {
+        Problem::new(
+            codes::NOT_FOUND,
+            format!("there is no worker {id}; it never reported, or was forgotten"),
+        )
+    };
+    if call.who.is_for_some_queues() {
+        let workers = call.store().workers((), None).await?;
+        let worker = workers.into_iter().find(|worker| worker.id == id).ok_or_else(gone)?;
+        for queue in &worker.queues {
+            call.who.check_queue(queue)?;
+        }
+    }
+    let request = DrainWorker { id: id.clone(), actor: call.actor() };
+    let worker = call.store().drain_worker(request, None).await?.ok_or_else(gone)?;
+    ok(&OneWorker { worker: WorkerShape::of(worker, fresh::wall_clock()) })
+}
+
+/// A page of the audit, newest first.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Audit)]
+pub(crate) struct AuditPage {
+    entries: Vec<AuditShape>,
+    /// Where to go on; none at the end.
+    next_cursor: Option<String>,
+}
+
+/// `GET /v1/audit`
+pub(crate) async fn audit(call: Call) -> Reply {
+    call.who.check_all_queues()?;
+    let before = call.query.text("cursor").map(|text| {
+        let wrong = || Invalid::new("cursor", text, "must come from a page of the same list");
+        text.strip_prefix("u1").and_then(|seq| seq.parse().ok()).ok_or_else(wrong)
+    });
+    let limit = call.query.limit(PAGE)?;
+    let entries = call.store().audit(ReadAudit { before: before.transpose()?, limit }, None).await?;
+    let is_full = entries.len() == limit;
+    let next_cursor = entries.last().filter(|_| is_full).map(|entry| format!("u1{}", entry.seq));
+    ok(&AuditPage { entries: entries.into_iter().map(AuditShape::from).collect(), next_cursor })
+}

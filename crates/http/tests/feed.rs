@@ -1,0 +1,312 @@
+//! The feed: streams that resume without gap or repeat, however many listen, and pages of the same.
+
+mod bed;
+
+use bed::counting::Counting;
+use bed::events::Events;
+use bed::{Bed, Place, beds, soon, until};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+async fn listen(bed: &Bed, path: &str, last: Option<&str>) -> Events {
+    let mut request = bed.request(reqwest::Method::GET, path).header("accept", "text/event-stream");
+    if let Some(last) = last {
+        request = request.header("last-event-id", last);
+    }
+    let mut events = Events::of(soon("an answer", request.send()).await.expect("a stream"));
+    events.opened().await;
+    events
+}
+
+async fn note(bed: &Bed, id: &str) {
+    bed.post(&format!("/v1/jobs/{id}/events"), json!({ "type": "note" })).await.is(201);
+}
+
+/// Notices a gap or a repeat in what a listener was told, job by job.
+#[derive(Default)]
+struct Ledger {
+    newest: BTreeMap<String, i64>,
+    told: usize,
+}
+
+impl Ledger {
+    fn tell(&mut self, data: &Value) {
+        let job = data["job_id"].as_str().expect("a job").to_owned();
+        let version = data["version"].as_i64().expect("a version");
+        let newest = self.newest.entry(job.clone()).or_insert(0);
+        assert_eq!(version, *newest + 1, "job {job}: no gap, no repeat, in order");
+        *newest = version;
+        self.told += 1;
+    }
+}
+
+/// J9: what is written after the stream began is told, with a cursor that resumes after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stream_tells_and_resumes() {
+    for bed in beds().await {
+        let before = bed.put_job(json!({})).await;
+        let mut events = listen(&bed, "/v1/feed", None).await;
+        let id = bed.put_job(json!({ "queue": "mail", "payload": { "n": 1 } })).await;
+        let first = events.next().await.unwrap();
+        assert_ne!(first.data["job_id"], before, "it starts now");
+        for (field, expected) in [
+            ("job_id", json!(id)),
+            ("version", json!(1)),
+            ("type", json!("job_created")),
+            ("queue", json!("mail")),
+            ("kind", json!("work")),
+            ("actor", json!("api")),
+            ("payload", json!({ "n": 1 })),
+        ] {
+            assert_eq!(first.data[field], expected, "{field}");
+        }
+        note(&bed, &id).await;
+        note(&bed, &id).await;
+        let second = events.next().await.unwrap();
+        assert_eq!(second.data["version"], 2);
+        drop(events);
+        let mut resumed = listen(&bed, "/v1/feed", Some(&second.id)).await;
+        assert_eq!(resumed.next().await.unwrap().data["version"], 3);
+        let mut by_address = listen(&bed, &format!("/v1/feed?after={}", first.id), None).await;
+        let rest = by_address.take(2).await;
+        assert_eq!((&rest[0].data["version"], &rest[1].data["version"]), (&json!(2), &json!(3)));
+        assert!(by_address.within(Duration::from_millis(100)).await.is_none());
+        note(&bed, &id).await;
+        assert_eq!(by_address.next().await.unwrap().data["version"], 4, "and then it is live");
+        bed.get("/v1/feed?after=nonsense").await.refused(422, "invalid");
+        bed.get("/v1/feed?kin=work").await.refused(422, "unknown_field");
+    }
+}
+
+/// (http) A cursor of another store is of no use.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_foreign_cursor_has_expired() {
+    let [bed, other] = beds().await;
+    let foreign = listen(&other, "/v1/feed", None).await.last_id;
+    bed.get(&format!("/v1/feed?after={foreign}")).await.refused(410, "cursor_expired");
+    let request = bed.request(reqwest::Method::GET, &format!("/v1/feed?after={foreign}"));
+    let page = request.header("accept", "application/json").send().await.unwrap();
+    bed::Answer::of(page).await.refused(410, "cursor_expired");
+}
+
+/// (http) A stream brings what its filters ask for, and moves on over the rest.
+#[tokio::test(flavor = "multi_thread")]
+async fn filters_apply_to_streams() {
+    for bed in beds().await {
+        let mut by_queue = listen(&bed, "/v1/feed?queue=mail&type=job_created", None).await;
+        let mut by_agent = listen(&bed, "/v1/feed?agent_id=ann&tag=t", None).await;
+        let mut dead = listen(&bed, "/v1/feed?dead=true&error_code=down", None).await;
+        bed.put_job(json!({})).await;
+        let mail = bed.put_job(json!({ "queue": "mail" })).await;
+        note(&bed, &mail).await;
+        let ann = bed.put_job(json!({ "agent_id": "ann", "tags": ["t"] })).await;
+        bed.put_job(json!({ "agent_id": "ann" })).await;
+        note(&bed, &ann).await;
+        assert_eq!(by_queue.next().await.unwrap().data["job_id"], mail);
+        let told = by_agent.take(2).await;
+        assert!(told.iter().all(|told| told.data["job_id"] == ann));
+        assert_eq!(told[1].data["type"], "note");
+        let token = bed.hold(&mail).await;
+        let failed = json!({ "lease_token": token, "error": { "code": "down" }, "permanent": true });
+        bed.post(&format!("/v1/jobs/{mail}/fail"), failed).await.is(200);
+        assert_eq!(dead.next().await.unwrap().data["type"], "job_failed");
+        assert!(by_queue.within(Duration::from_millis(100)).await.is_none());
+    }
+}
+
+/// (http) A silent stream says now and then that it is there, and how far it has come.
+#[tokio::test(flavor = "multi_thread")]
+async fn silence_is_commented() {
+    let bed = Place::memory().serve_with(|server| server.comment_every(Duration::from_millis(50))).await;
+    let mut events = listen(&bed, "/v1/feed?queue=mail", None).await;
+    let began_at = events.last_id.clone();
+    bed.put_job(json!({})).await;
+    assert!(events.within(Duration::from_millis(300)).await.is_none());
+    assert!(events.comments >= 2, "{}", events.comments);
+    assert_ne!(events.last_id, began_at, "it moved on over what it does not want");
+}
+
+/// J9: streams that break and resume again and again, while many write, miss nothing and repeat nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn resuming_under_racing_writers_leaves_no_gap() {
+    for bed in beds().await {
+        let bed = Arc::new(bed);
+        let mut events = listen(&bed, "/v1/feed", None).await;
+        let over = Arc::new(AtomicBool::new(false));
+        let mut writers = tokio::task::JoinSet::new();
+        for _ in 0..4 {
+            let (bed, over) = (Arc::clone(&bed), Arc::clone(&over));
+            writers.spawn(async move {
+                let (mut jobs, mut written) = (Vec::new(), 0);
+                while !over.load(Ordering::Relaxed) && written < 400 {
+                    let id = bed.put_job(json!({})).await;
+                    note(&bed, &id).await;
+                    jobs.push(id);
+                    written += 2;
+                    note(&bed, &jobs[written % jobs.len()]).await;
+                    written += 1;
+                }
+                written
+            });
+        }
+        let mut ledger = Ledger::default();
+        for round in 0..12 {
+            for told in events.take(15 + round).await {
+                ledger.tell(&told.data);
+            }
+            let last = events.last_id.clone();
+            drop(events);
+            events = listen(&bed, "/v1/feed", Some(&last)).await;
+        }
+        over.store(true, Ordering::Relaxed);
+        let mut written = 0;
+        while let Some(n) = writers.join_next().await {
+            written += n.unwrap();
+        }
+        while ledger.told < written {
+            ledger.tell(&events.next().await.unwrap().data);
+        }
+        assert!(events.within(Duration::from_millis(100)).await.is_none(), "and nothing more");
+    }
+}
+
+/// J9: two hundred listeners ask the store as often as one, and each is told everything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn many_listeners_cost_as_much_as_one() {
+    let (place, counting) = Place::memory().around(Counting::new);
+    let bed = place.serve().await;
+    let id = bed.put_job(json!({})).await;
+    let mut listeners = vec![listen(&bed, "/v1/feed", None).await];
+    let idle = async || {
+        let before = counting.count();
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        counting.count() - before
+    };
+    let one = idle().await;
+    for n in 1..200 {
+        let path = if n % 2 == 0 { "/v1/feed".to_owned() } else { format!("/v1/jobs/{id}/feed") };
+        listeners.push(listen(&bed, &path, None).await);
+    }
+    assert!(bed.get("/metrics").await.text.contains("windlass_feed_listeners 200"));
+    let many = idle().await;
+    assert!(many <= one + 6, "idle: {one} calls in three seconds for one listener, {many} for two hundred");
+    let before = counting.count();
+    for _ in 0..20 {
+        note(&bed, &id).await;
+    }
+    for listener in &mut listeners {
+        let told = listener.take(20).await;
+        assert_eq!(told.last().unwrap().data["version"], 21);
+    }
+    let busy = counting.count() - before;
+    assert!(busy < 120, "twenty notes were told to two hundred listeners with {busy} calls of the store");
+    drop(listeners);
+    until("they are gone", async || bed.get("/metrics").await.text.contains("windlass_feed_listeners 0"))
+        .await;
+}
+
+/// J9: a listener that reads nothing for a while blocks nobody and is told everything afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_slow_listener_is_caught_up() {
+    for bed in beds().await {
+        let mut slow = listen(&bed, "/v1/feed", None).await;
+        let mut quick = listen(&bed, "/v1/feed", None).await;
+        let id = bed.put_job(json!({})).await;
+        // More than the socket and the server's memory of recent events hold: 40 events of half a mebibyte.
+        let large = "x".repeat(512 << 10);
+        for n in 0..40 {
+            bed.put_job(json!({ "payload": format!("{n}{large}") })).await;
+        }
+        note(&bed, &id).await;
+        let mut ledger = Ledger::default();
+        for told in quick.take(42).await {
+            ledger.tell(&told.data);
+        }
+        let mut ledger = Ledger::default();
+        for told in slow.take(42).await {
+            ledger.tell(&told.data);
+        }
+        assert_eq!(ledger.newest[&id], 2);
+    }
+}
+
+/// J9: one job's feed has its versions as cursors.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_job_is_followed_by_version() {
+    for bed in beds().await {
+        let id = bed.put_job(json!({})).await;
+        note(&bed, &id).await;
+        let path = format!("/v1/jobs/{id}/feed");
+        let mut live = listen(&bed, &path, None).await;
+        assert_eq!(live.last_id, "2");
+        let mut all = listen(&bed, &format!("{path}?after=0"), None).await;
+        bed.put_job(json!({})).await;
+        note(&bed, &id).await;
+        let told = live.next().await.unwrap();
+        assert_eq!(
+            (told.id.as_str(), &told.data["version"], &told.data["job_id"]),
+            ("3", &json!(3), &json!(id))
+        );
+        let ids: Vec<String> = all.take(3).await.into_iter().map(|told| told.id).collect();
+        assert_eq!(ids, ["1", "2", "3"]);
+        drop(all);
+        note(&bed, &id).await;
+        let mut resumed = listen(&bed, &path, Some("3")).await;
+        assert_eq!(resumed.next().await.unwrap().id, "4");
+        let page = async |query: &str| {
+            let request = bed.request(reqwest::Method::GET, &format!("{path}?{query}"));
+            bed::Answer::of(request.header("accept", "application/json").send().await.unwrap()).await
+        };
+        let answer = page("after=1&limit=2").await.is(200);
+        assert_eq!((&answer["events"][0]["version"], &answer["next_cursor"]), (&json!(2), &json!("3")));
+        let (waited, ()) = tokio::join!(page("after=4&wait=60s"), async {
+            until("it listens", async || {
+                bed.get("/metrics").await.text.contains("windlass_feed_listeners 3")
+            })
+            .await;
+            note(&bed, &id).await;
+        });
+        assert_eq!(waited.is(200)["events"][0]["version"], 5);
+        page("after=x").await.refused(422, "invalid");
+        let lost = "01890000-0000-7000-8000-000000000009";
+        bed.get(&format!("/v1/jobs/{lost}/feed")).await.refused(404, "not_found");
+    }
+}
+
+/// (http) The same feed in pages, also waited for.
+#[tokio::test(flavor = "multi_thread")]
+async fn pages_of_the_feed() {
+    for bed in beds().await {
+        let page = async |query: &str| {
+            let request = bed.request(reqwest::Method::GET, &format!("/v1/feed?{query}"));
+            bed::Answer::of(request.header("accept", "application/json").send().await.unwrap()).await
+        };
+        let now = page("").await.is(200);
+        assert_eq!(now["events"], json!([]));
+        let began = now["next_cursor"].as_str().unwrap().to_owned();
+        let ids: Vec<_> = futures_util::future::join_all((0..30).map(|_| bed.put_job(json!({})))).await;
+        let (mut ledger, mut cursor) = (Ledger::default(), began.clone());
+        while ledger.told < 30 {
+            let answer = soon("the rest", page(&format!("after={cursor}&limit=7&wait=5s"))).await.is(200);
+            let events = answer["events"].as_array().unwrap();
+            assert!(!events.is_empty() && events.len() <= 7);
+            events.iter().for_each(|event| ledger.tell(event));
+            cursor = answer["next_cursor"].as_str().unwrap().to_owned();
+        }
+        assert!(ids.iter().all(|id| ledger.newest.contains_key(id)));
+        assert_eq!(page(&format!("after={cursor}")).await.is(200)["events"], json!([]));
+        let filtered = page(&format!("after={began}&queue=none")).await.is(200);
+        assert_eq!(filtered["events"], json!([]));
+        assert_eq!(filtered["next_cursor"], cursor, "it moved on over what it does not want");
+        let wait = format!("after={cursor}&wait=60s");
+        let (waited, id) = tokio::join!(page(&wait), async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            bed.put_job(json!({})).await
+        });
+        assert_eq!(waited.is(200)["events"][0]["job_id"], id);
+        page("wait=61s").await.refused(422, "invalid");
+    }
+}

@@ -1,0 +1,241 @@
+//! What operators do: cancel, redrive, fork, bulk actions, queues, workers, audit.
+
+mod bed;
+
+use bed::{Bed, beds};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+async fn verb(bed: &Bed, id: &str, verb: &str, body: Value) -> bed::Answer {
+    bed.post(&format!("/v1/jobs/{id}/{verb}"), body).await
+}
+
+async fn dead_job(bed: &Bed, queue: &str) -> String {
+    let id = bed.put_job(json!({ "queue": queue })).await;
+    let token = bed.hold(&id).await;
+    let failed = json!({ "lease_token": token, "error": { "code": "down" }, "permanent": true });
+    verb(bed, &id, "fail", failed).await.is(200);
+    id
+}
+
+/// T7, M10: cancel at once, or ask the holder and force.
+#[tokio::test(flavor = "multi_thread")]
+async fn cancel_is_immediate_or_requested() {
+    for bed in beds().await {
+        let id = bed.put_job(json!({})).await;
+        let cancelled = verb(&bed, &id, "cancel", json!({ "reason": "no need" })).await.is(200);
+        assert_eq!(cancelled["job"]["status"], "cancelled");
+        verb(&bed, &id, "cancel", json!({})).await.is(200);
+        let (id, token) = bed.held_job().await;
+        let asked = verb(&bed, &id, "cancel", json!({ "force_after": "1h" })).await.is(202);
+        assert!(asked["job"]["cancel_requested_at"].is_string());
+        assert_eq!(asked["job"]["blocked"]["reason"], "cancelling");
+        let told = verb(&bed, &id, "progress", json!({ "lease_token": token, "progress": 1 })).await.is(200);
+        assert_eq!(told["cancel_requested"], true, "the holder learns of it");
+        let items = json!({ "items": [{ "job_id": id, "lease_token": token, "outcome": "cancelled" }] });
+        assert_eq!(bed.post("/v1/settle", items).await.is(200)["items"][0]["status"], "cancelled");
+        let (id, token) = bed.held_job().await;
+        verb(&bed, &id, "cancel", json!({ "force": true })).await.is(200);
+        verb(&bed, &id, "complete", json!({ "lease_token": token })).await.refused(409, "job_finished");
+        let (id, token) = bed.held_job().await;
+        verb(&bed, &id, "complete", json!({ "lease_token": token })).await.is(200);
+        verb(&bed, &id, "cancel", json!({})).await.refused(409, "job_finished");
+        verb(&bed, &id, "signal", json!({ "name": "x" })).await.refused(409, "job_finished");
+    }
+}
+
+/// T6, Q12: redrive, from where it is allowed.
+#[tokio::test(flavor = "multi_thread")]
+async fn redrive_sends_dead_jobs_back() {
+    for bed in beds().await {
+        let id = dead_job(&bed, "default").await;
+        let back = verb(&bed, &id, "redrive", json!({ "delay": "1h" })).await.is(200);
+        assert_eq!((&back["job"]["status"], &back["job"]["generation"]), (&json!("pending"), &json!(1)));
+        assert_eq!(back["job"]["retries"], 0);
+        verb(&bed, &id, "redrive", json!({})).await.refused(409, "job_not_finished");
+        let (done, token) = bed.held_job().await;
+        verb(&bed, &done, "complete", json!({ "lease_token": token })).await.is(200);
+        verb(&bed, &done, "redrive", json!({})).await.refused(409, "job_completed");
+        let unique = json!({ "unique": { "key": "u" } });
+        let first = bed.put_job(unique.clone()).await;
+        verb(&bed, &first, "cancel", json!({})).await.is(200);
+        let second = bed.put_job(unique).await;
+        let taken = verb(&bed, &first, "redrive", json!({})).await.refused(409, "unique_taken");
+        assert_eq!(taken["job_id"], second);
+        let dead = dead_job(&bed, "default").await;
+        let path = format!("/v1/jobs/{dead}/redrive");
+        bed.post_once("r", &path, &json!({})).await.is(200);
+        let again = bed.post_once("r", &path, &json!({})).await.is(200);
+        assert_eq!(again["job"]["generation"], 1, "a repeat sends nothing back again");
+    }
+}
+
+/// (http) A fork begins with the log of another job, once per key.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fork_begins_with_a_log() {
+    for bed in beds().await {
+        let (id, token) = bed.held_job().await;
+        let step = json!({ "lease_token": token, "status": "finished", "value": 1 });
+        bed.put(&format!("/v1/jobs/{id}/steps/one"), step).await.is(200);
+        verb(&bed, &id, "complete", json!({ "lease_token": token })).await.is(200);
+        let forked =
+            verb(&bed, &id, "fork", json!({ "from_version": 3, "payload": { "new": true } })).await.is(201);
+        let new = forked["job"]["id"].as_str().unwrap().to_owned();
+        assert_eq!(
+            (&forked["job"]["status"], &forked["job"]["payload"]),
+            (&json!("pending"), &json!({ "new": true }))
+        );
+        let steps = bed.get(&format!("/v1/jobs/{new}/steps")).await.is(200);
+        assert_eq!(steps["steps"][0]["name"], "one");
+        let path = format!("/v1/jobs/{id}/fork");
+        let first = bed.post_once("f", &path, &json!({})).await.is(201);
+        let again = bed.post_once("f", &path, &json!({})).await.is(201);
+        assert_eq!(first["job"]["id"], again["job"]["id"]);
+        bed.post_once("f", &path, &json!({ "from_version": 1 })).await.refused(422, "idempotency_key_reused");
+        let plain = verb(&bed, &id, "fork", json!({})).await.is(201);
+        assert_ne!(plain["job"]["id"], first["job"]["id"], "without a key each is a new one");
+        verb(&bed, &id, "fork", json!({ "from_version": 99 })).await.refused(422, "invalid");
+        let signal = json!({ "name": "go" });
+        let signal_path = format!("/v1/jobs/{new}/signal");
+        assert_eq!(bed.post_once("s", &signal_path, &signal).await.is(200)["duplicate"], false);
+        assert_eq!(bed.post_once("s", &signal_path, &signal).await.is(200)["duplicate"], true);
+    }
+}
+
+/// Q12: by filter, with a dry run, spread over a period, and on record.
+#[tokio::test(flavor = "multi_thread")]
+async fn bulk_acts_on_what_a_filter_matches() {
+    for bed in beds().await {
+        let mut dead = BTreeSet::new();
+        for _ in 0..12 {
+            dead.insert(dead_job(&bed, "mail").await);
+        }
+        dead_job(&bed, "other").await;
+        let live = bed.put_job(json!({ "queue": "mail" })).await;
+        let bulk = |more: Value| {
+            let mut body = json!({ "filter": { "queue": "mail" }, "action": "redrive", "dry_run": false });
+            body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            body
+        };
+        let dry = bed.post("/v1/bulk", bulk(json!({ "dry_run": true }))).await.is(200);
+        assert_eq!((&dry["matched"], &dry["done"]), (&json!(12), &json!(0)));
+        assert_eq!(dry["sample"].as_array().unwrap().len(), 10);
+        assert!(dry["sample"].as_array().unwrap().iter().all(|id| dead.contains(id.as_str().unwrap())));
+        assert_eq!(
+            bed.get("/v1/jobs?dead=true&queue=mail").await.is(200)["jobs"].as_array().unwrap().len(),
+            12
+        );
+        let spread = bulk(json!({ "run_at": "2030-01-01T00:00:00Z", "spread": "10m" }));
+        let done = bed.post("/v1/bulk", spread).await.is(200);
+        assert_eq!(
+            (&done["matched"], &done["done"], &done["next_cursor"]),
+            (&json!(12), &json!(12), &Value::Null)
+        );
+        let jobs = bed.get("/v1/jobs?status=pending&queue=mail").await.is(200);
+        let due: BTreeSet<String> = jobs["jobs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|job| job["id"] != live)
+            .map(|job| job["due_at"].as_str().unwrap().to_owned())
+            .collect();
+        assert!(due.len() > 6, "they are spread: {due:?}");
+        assert!(
+            due.iter().all(|at| at.as_str() >= "2030-01-01T00:00:00" && at.as_str() < "2030-01-01T00:10:00")
+        );
+        let cancel = bulk(json!({ "action": "cancel", "reason": "all of them" }));
+        assert_eq!(bed.post("/v1/bulk", cancel).await.is(200)["done"], 13);
+        assert_eq!(bed.job(&live).await["status"], "cancelled");
+        let audit = bed.get("/v1/audit").await.is(200);
+        assert_eq!(audit["entries"][0]["action"], "bulk.cancel");
+        assert_eq!(
+            (&audit["entries"][0]["target"], &audit["entries"][0]["detail"]["done"]),
+            (&json!("mail"), &json!(13))
+        );
+        let by_status = json!({ "filter": { "queue": "mail", "status": ["cancelled"] }, "action": "redrive", "dry_run": true });
+        assert_eq!(bed.post("/v1/bulk", by_status).await.is(200)["matched"], 13);
+        let missing = json!({ "filter": {}, "action": "cancel" });
+        assert_eq!(bed.post("/v1/bulk", missing).await.refused(422, "invalid")["field"], "dry_run");
+        let unknown = json!({ "filter": { "que": "mail" }, "action": "cancel", "dry_run": true });
+        assert_eq!(bed.post("/v1/bulk", unknown).await.refused(422, "unknown_field")["field"], "filter.que");
+    }
+}
+
+/// (http) Queues: pausing, defaults that jobs fall back to, what is due.
+#[tokio::test(flavor = "multi_thread")]
+async fn queues_are_set_and_paused() {
+    for bed in beds().await {
+        let set = json!({ "max_retries": 9, "timeout": "5m", "lease": 60, "backoff": { "base": "2s" } });
+        let queue = bed.put("/v1/queues/mail", set).await.is(200);
+        assert_eq!(queue["queue"]["defaults"]["max_retries"], 9);
+        assert_eq!(queue["queue"]["defaults"]["timeout"], 300);
+        let id = bed.put_job(json!({ "queue": "mail" })).await;
+        let job = bed.job(&id).await;
+        assert_eq!(
+            (&job["max_retries"], &job["timeout"]),
+            (&json!(9), &json!(300)),
+            "a job falls back to its queue"
+        );
+        let own = bed.put_job(json!({ "queue": "mail", "max_retries": 1 })).await;
+        assert_eq!(bed.job(&own).await["max_retries"], 1, "its own word counts more");
+        let paused = bed.post("/v1/queues/mail/pause", json!({})).await.is(200);
+        assert!(paused["queue"]["paused"]["at"].is_string());
+        assert_eq!(bed.job(&id).await["blocked"]["reason"], "paused");
+        let claim = json!({ "queues": ["mail"], "worker_id": "w" });
+        assert_eq!(bed.post("/v1/claim", claim.clone()).await.is(200)["jobs"], json!([]));
+        let resumed = bed.post("/v1/queues/mail/resume", json!({})).await.is(200);
+        assert!(resumed["queue"].get("paused").is_none());
+        assert_eq!(bed.job(&id).await["blocked"]["reason"], "no_worker");
+        let queues = bed.get("/v1/queues").await.is(200);
+        let mail = &queues["queues"][0];
+        assert_eq!(
+            (&mail["name"], &mail["due"], &mail["due_capped"]),
+            (&json!("mail"), &json!(2), &json!(false))
+        );
+        assert!(mail["oldest_due_at"].is_string());
+        bed::until("the feed's reader has counted", async || {
+            bed.get("/v1/queues").await.is(200)["queues"][0]["rates"]["enqueued"].as_f64().unwrap() > 0.0
+        })
+        .await;
+        assert_eq!(bed.post("/v1/claim", claim).await.is(200)["jobs"].as_array().unwrap().len(), 1);
+        bed.put("/v1/queues/mail", json!({ "max_retries": 101 })).await.refused(422, "invalid");
+        bed.put("/v1/queues/a%20b", json!({})).await.refused(422, "invalid");
+        let actions: Vec<Value> = bed.get("/v1/audit").await.is(200)["entries"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|entry| entry["action"].clone())
+            .collect();
+        assert_eq!(actions, ["queue.resume", "queue.pause", "queue.put"]);
+    }
+}
+
+/// (http) Workers report themselves and are told to take no more; the audit is paged.
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_report_and_are_drained() {
+    for bed in beds().await {
+        let report =
+            json!({ "queues": ["default"], "kinds": ["work"], "capacity": 4, "labels": { "host": "a" } });
+        let worker = bed.put("/v1/workers/w1", report.clone()).await.is(200);
+        assert_eq!((&worker["worker"]["draining"], &worker["worker"]["live"]), (&json!(false), &json!(true)));
+        let id = bed.put_job(json!({})).await;
+        assert!(bed.job(&id).await.get("blocked").is_none(), "a live worker takes it soon");
+        let drained = bed.put("/v1/workers/w1", json!({ "draining": true })).await.is(200);
+        assert_eq!(drained["worker"]["draining"], true);
+        let told = bed.put("/v1/workers/w1", report).await.is(200);
+        assert_eq!(told["worker"]["draining"], true, "it learns of it at its next report");
+        bed.put("/v1/workers/w2", json!({ "draining": true })).await.refused(404, "not_found");
+        bed.put("/v1/workers/w2", json!({})).await.refused(422, "invalid");
+        bed.put("/v1/workers/w2", json!({ "queues": ["q"], "capacity": -1 })).await.refused(422, "invalid");
+        let all = bed.get("/v1/workers").await.is(200);
+        assert_eq!((&all["workers"][0]["id"], &all["workers"][0]["capacity"]), (&json!("w1"), &json!(4)));
+        for queue in ["a", "b", "c"] {
+            bed.post(&format!("/v1/queues/{queue}/pause"), json!({})).await.is(200);
+        }
+        let page = bed.get("/v1/audit?limit=2").await.is(200);
+        let cursor = page["next_cursor"].as_str().unwrap();
+        let rest = bed.get(&format!("/v1/audit?limit=10&cursor={cursor}")).await.is(200);
+        assert_eq!((&rest["entries"][0]["target"], &rest["next_cursor"]), (&json!("a"), &Value::Null));
+        bed.get("/v1/audit?cursor=1").await.refused(422, "invalid");
+    }
+}

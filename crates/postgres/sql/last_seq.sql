@@ -1,0 +1,2 @@
+-- The number of the newest event, or of one that is still to come or never will; null before the first.
+SELECT pg_sequence_last_value('windlass.job_events_seq_seq'::regclass)

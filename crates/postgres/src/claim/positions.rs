@@ -1,0 +1,222 @@
+//! Where claims go on from: hints of this process, never a decision.
+//!
+//! Rows that were moved leave dead entries at the head of the line for as long as some transaction is open; beginning
+//! behind them keeps a claim flat. A claim of some kinds reads past other kinds' jobs, a bounded number per call, and
+//! goes on where it stopped. So that nothing is hidden for ever, both look at the head of the line every second, and
+//! once the end was reached, the next such look goes through the whole line again.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use uuid::Uuid;
+use windlass_core::{Name, Timestamp};
+use windlass_store::ClaimMany;
+
+/// Priorities there are: so many probes per queue.
+const PRIORITIES: usize = 11;
+/// How long a claim may begin where the last one ended before it looks at the head of the line again.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// The most jobs of one queue and priority that one call looks at for its kinds.
+const LOOK_MAX: i64 = 5_000;
+/// What a first look for kinds takes in, as long as they turn up; each that falls short takes in four times as many.
+const LOOK_MIN: i64 = 64;
+
+/// Behind every job there can be.
+const END: Place = (Timestamp::from_micros(i64::MAX / 2), Uuid::max());
+
+/// A place in the line of one queue and priority: due time and id.
+pub(super) type Place = (Timestamp, Uuid);
+/// Queues and kinds.
+type Asked = (Vec<Name>, Vec<Name>);
+
+/// Where the last claims of this process ended, per queues and kinds.
+#[derive(Debug, Default)]
+pub(crate) struct Positions(Mutex<HashMap<Asked, Position>>);
+
+#[derive(Debug, Clone)]
+struct Position {
+    swept_at: Instant,
+    from: Vec<Option<Place>>,
+    /// Whether the end was reached; else some of the line was not looked at yet.
+    complete: bool,
+    look: i64,
+}
+
+/// The way of one claim through the lines.
+pub(super) struct Course {
+    /// From where to look, per queue and priority; from the beginning where there is nothing.
+    from: Vec<Option<Place>>,
+    /// How many jobs to look at for the kinds, per queue and priority.
+    pub(super) look: i64,
+    /// Lines whose end was reached.
+    done: Vec<bool>,
+    complete: bool,
+    /// Where earlier claims stopped, if this one begins at the head of the line, and whether it goes on from there.
+    earlier: Vec<Option<Place>>,
+    jumps: bool,
+    /// How many more it may look at.
+    left: i64,
+}
+
+impl Positions {
+    /// Where to begin. With a clock of the caller's own the way is exact: hints are for the real one.
+    #[expect(clippy::disallowed_methods, reason = "measures how old a hint is, in this process only")]
+    pub(super) fn begin(&self, asked: &ClaimMany, exact: bool) -> Course {
+        let none = vec![None; asked.queues.len() * PRIORITIES];
+        let look = (4 * asked.max as i64).clamp(LOOK_MIN, LOOK_MAX);
+        let head = Course {
+            done: vec![false; none.len()],
+            earlier: none.clone(),
+            from: none,
+            look,
+            complete: true,
+            jumps: false,
+            left: LOOK_MAX,
+        };
+        if exact {
+            return Course { left: i64::MAX, ..head };
+        }
+        let Ok(mut map) = self.0.lock() else { return head };
+        if map.len() > 1_000 {
+            map.clear();
+        }
+        let fresh = || Position { swept_at: Instant::now(), from: head.from.clone(), complete: true, look };
+        let position = map.entry(key(asked)).or_insert_with(fresh);
+        if position.swept_at.elapsed() < SWEEP_EVERY {
+            return Course { from: position.from.clone(), look: position.look.max(look), ..head };
+        }
+        position.swept_at = Instant::now();
+        Course { earlier: position.from.clone(), jumps: !position.complete, ..head }
+    }
+
+    /// Where the next claim is to begin.
+    pub(super) fn end(&self, asked: &ClaimMany, course: Course) {
+        let Ok(mut map) = self.0.lock() else { return };
+        if let Some(position) = map.get_mut(&key(asked)) {
+            (position.from, position.complete) = (course.from, course.complete);
+            position.look = course.look;
+        }
+    }
+}
+
+impl Course {
+    /// From where to look, per queue and priority.
+    pub(super) fn from(&self) -> impl Iterator<Item = Option<Place>> {
+        self.from.iter().zip(&self.done).map(|(from, done)| if *done { Some(END) } else { *from })
+    }
+
+    /// Goes on behind a job that was taken.
+    pub(super) fn pass(&mut self, probe: usize, place: Place) {
+        if let Some(from) = self.from.get_mut(probe) {
+            *from = (*from).max(Some(place));
+        }
+    }
+
+    /// All that was wanted was found: the next look may be short again.
+    pub(super) fn found(&mut self) {
+        self.look = LOOK_MIN;
+    }
+
+    /// Not all that was wanted was found. Goes on from where looks for kinds stopped, and says whether to look again:
+    /// not if there is nothing more, nor when enough was looked at for one call.
+    pub(super) fn go_on(&mut self, stopped: &[(usize, Place)]) -> bool {
+        self.left = self.left.saturating_sub(self.look);
+        self.look = self.look.saturating_mul(4).min(LOOK_MAX);
+        self.complete = stopped.is_empty();
+        for probe in 0..self.from.len() {
+            let here = stopped.iter().find(|(n, _)| *n == probe).map(|(_, place)| *place);
+            let earlier = self.earlier[probe].filter(|_| self.complete || self.jumps);
+            self.done[probe] = here.is_none();
+            self.from[probe] = self.from[probe].max(here).max(earlier);
+        }
+        self.earlier.fill(None);
+        let more = !self.complete && self.left > 0;
+        if more {
+            self.look = self.look.min(self.left);
+        }
+        more
+    }
+}
+
+fn key(asked: &ClaimMany) -> Asked {
+    (asked.queues.clone(), asked.kinds.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use windlass_store::fresh;
+
+    fn asked(max: usize) -> ClaimMany {
+        let word = |text: &str| Name::try_from(text).expect("a name");
+        let worker = windlass_core::Who::try_from("w").expect("a worker");
+        let mut asked = ClaimMany::new(worker, vec![word("default")], max, fresh::secret());
+        asked.kinds = vec![word("rare")];
+        asked
+    }
+
+    fn at(n: i64) -> Place {
+        (Timestamp::from_micros(n), Uuid::from_u128(n.unsigned_abs().into()))
+    }
+
+    /// Goes on from where it stopped, call by call, also when every call comes later than a look at the head is due.
+    #[test]
+    fn a_long_line_is_gone_through_however_rarely_somebody_asks() {
+        let (positions, asked) = (Positions::default(), asked(1));
+        let (mut reached, mut looks) = (0, 0);
+        while reached < 100_000 {
+            let mut course = positions.begin(&asked, false);
+            // As if the last call had been long ago.
+            if let Some(position) = positions.0.lock().expect("unpoisoned").get_mut(&key(&asked)) {
+                position.swept_at -= SWEEP_EVERY;
+            }
+            loop {
+                looks += 1;
+                let from = course.from().nth(5).flatten().map_or(0, |p| p.0.as_micros());
+                reached = reached.max(from + course.look);
+                if !course.go_on(&[(5, at(from + course.look))]) {
+                    break;
+                }
+            }
+            positions.end(&asked, course);
+        }
+        assert!(looks < 200, "{looks} looks");
+    }
+
+    /// Once the end was reached, the next look at the head goes through the whole line again.
+    #[test]
+    fn a_line_that_was_gone_through_is_begun_again() {
+        let (positions, asked) = (Positions::default(), asked(1));
+        let mut course = positions.begin(&asked, false);
+        assert!(course.go_on(&[(5, at(64))]));
+        assert_eq!(
+            (course.from().nth(5).flatten(), course.from().nth(4).flatten()),
+            (Some(at(64)), Some(END))
+        );
+        assert!(!course.go_on(&[]));
+        positions.end(&asked, course);
+        assert_eq!(positions.begin(&asked, false).from().nth(5).flatten(), Some(at(64)), "it stays there");
+        positions.0.lock().expect("unpoisoned").get_mut(&key(&asked)).expect("it").swept_at -= SWEEP_EVERY;
+        let mut course = positions.begin(&asked, false);
+        assert_eq!(course.from().nth(5).flatten(), None, "at the head");
+        assert!(course.go_on(&[(5, at(10))]));
+        assert_eq!(course.from().nth(5).flatten(), Some(at(10)), "and on from there");
+    }
+
+    /// A call looks at a bounded number of jobs, and only with a clock of its own at all of them.
+    #[test]
+    fn a_call_gives_up_after_a_while() {
+        let positions = Positions::default();
+        let mut looked = 0;
+        let mut course = positions.begin(&asked(10), false);
+        loop {
+            looked += course.look;
+            if !course.go_on(&[(0, at(looked))]) {
+                break;
+            }
+        }
+        assert_eq!(looked, LOOK_MAX);
+        let mut course = positions.begin(&asked(10), true);
+        assert!((0..100).all(|n| course.go_on(&[(0, at(n))])));
+    }
+}

@@ -1,0 +1,305 @@
+//! How PostgreSQL goes about the statements that must stay fast: by an index, whatever its statistics say.
+//!
+//! Every statement is the shipped text, planned for its parameters as the engine's are: nothing prepared, so nothing
+//! generic. Statistics are missing, right, or out of date in the way that misleads a planner most: gathered when the
+//! tables were empty.
+
+mod support;
+
+use std::collections::BTreeSet;
+use support::{empty_database, hand, wait_for};
+use tokio_postgres::Client;
+use windlass_core::Status;
+use windlass_postgres::PostgresStore;
+
+/// Jobs in the filled store.
+const JOBS: usize = 30_000;
+
+/// A statement, the types of its parameters, values for them, and what its plan must show.
+type Planned = (&'static str, &'static str, &'static str, &'static [&'static str]);
+
+const NONE: &str = "'00000000-0000-0000-0000-000000000000'";
+const ID: &str = "'01900000-0000-7000-8000-000000000010'";
+const CLAIM: &str = "text[], bigint, text, bytea, bigint, timestamptz, text[], timestamptz[], uuid[], bigint, bigint, boolean";
+const ENQUEUE: &str = "timestamptz, text[], uuid[], text[], text[], smallint[], timestamptz[], bigint[], int[], uuid[], \
+    text[], bigint[], bigint[], bigint[], text[], boolean[], text[], boolean[], bytea[], text[], text[]";
+/// Entries of the line of one queue and priority, from a place on.
+const DUE: &str = "Index Cond: ((queue = probe_1.queue) AND (priority = probe_1.priority) AND (due_at <= ";
+
+const PLANNED: &[Planned] = &[
+    (
+        "claim",
+        CLAIM,
+        "'{default,bulk}', 500, 'w', '\\x00', 30000, NULL, '{}', '{}', '{}', 64, 7, true",
+        &[
+            "Index Scan using jobs_due on jobs",
+            DUE,
+            "using jobs_worker on jobs",
+            "(claim = '7'::bigint)",
+            "Tid Scan on jobs",
+        ],
+    ),
+    (
+        "claim",
+        CLAIM,
+        "'{default}', 1, 'w', '\\x00', 30000, NULL, '{rare,mail}', '{}', '{}', 5000, 7, true",
+        &["using jobs_due on jobs", DUE, "AND (due_at <= ", "ROW(due_at, id) >= ROW"],
+    ),
+    (
+        "claim",
+        CLAIM,
+        "'{default}', 10, 'w', '\\x00', 30000, '2026-01-01Z', '{}', '{2025-01-01Z,2025-01-01Z,2025-01-01Z,2025-01-01Z,2025-01-01Z,2025-01-01Z}', '{}', 64, 7, false",
+        &["Index Scan using jobs_due on jobs", DUE],
+    ),
+    (
+        "settle_complete",
+        "uuid[], bytea[], bytea[], boolean[], timestamptz, boolean",
+        "array_fill(ID::uuid, '{500}'), array_fill('\\x00'::bytea, '{500}'), \
+         array_fill('\\x00'::bytea, '{500}'), array_fill(true, '{500}'), NULL, true",
+        &["Index Scan using jobs_pkey on jobs", "Tid Scan on jobs"],
+    ),
+    (
+        "extend",
+        "uuid[], bytea[], bigint, timestamptz",
+        "array_fill(ID::uuid, '{500}'), array_fill('\\x00'::bytea, '{500}'), 30000, NULL",
+        &["Index Scan using jobs_pkey on jobs", "Tid Scan on jobs"],
+    ),
+    (
+        "enqueue",
+        ENQUEUE,
+        "NULL, '{api}', array_fill(ID::uuid, '{1000}'), '{default}', '{mail}', '{0}', '{}', \
+         '{}', '{3}', '{}', '{}', '{}', '{}', '{0}', '{}', '{f}', '{x}', '{t}', '{x}', '{}', '{}'",
+        &["Conflict Arbiter Indexes: jobs_pkey"],
+    ),
+    (
+        "feed",
+        "text, text, bigint, bigint",
+        "'RECENT', 'NEWEST', 0, 100",
+        &["job_events_tx", "using jobs_pkey on jobs"],
+    ),
+    (
+        "overdue",
+        "timestamptz, bigint",
+        "'2026-01-01Z', 100",
+        &["using jobs_deadline on jobs", "Index Cond: (deadline_at <= "],
+    ),
+    (
+        "list_due",
+        "text, int, timestamptz, uuid, bigint",
+        "'default', 5, '-infinity', NONE, 100",
+        &["using jobs_due on jobs"],
+    ),
+    ("list_created", "uuid, bigint", "ID, 100", &["using jobs_pkey on jobs"]),
+    (
+        "list_by_kind",
+        "uuid, bigint, text",
+        "ID, 100, 'rare'",
+        &["job_events_kind", "using jobs_pkey on jobs"],
+    ),
+    (
+        "list_by_agent",
+        "uuid, bigint, text",
+        "ID, 100, 'ann'",
+        &["job_events_agent", "using jobs_pkey on jobs"],
+    ),
+    (
+        "list_by_parent",
+        "uuid, bigint, uuid",
+        "ID, 100, ID",
+        &["job_events_parent", "using jobs_pkey on jobs"],
+    ),
+    ("list_by_tag", "uuid, bigint, text", "ID, 100, 'red'", &["job_events"]),
+    (
+        "list_finished",
+        "text, timestamptz, uuid, bigint",
+        "'failed', 'infinity', ID, 100",
+        &["using jobs_finished on jobs"],
+    ),
+    ("list_by_worker", "text, uuid, bigint", "'', NONE, 100", &["jobs_worker"]),
+    ("list_of_worker", "text, uuid, bigint", "'w1', NONE, 100", &["jobs_worker"]),
+    ("list_parked", "text, uuid, bigint", "'waiting', NONE, 100", &["using jobs_parked on jobs"]),
+    ("count_due", "bigint", "10001", &["using jobs_due on jobs"]),
+    ("count_parked", "bigint, text", "1001, 'waiting'", &["jobs_parked"]),
+    ("count_finished", "bigint, text", "1001, 'completed'", &["using jobs_finished on jobs"]),
+    ("queue_names", "", "", &["using jobs_due on jobs"]),
+    (
+        "queue_depth",
+        "text[], timestamptz, bigint",
+        "'{default,bulk}', '2026-01-01Z', 1000",
+        &["using jobs_due on jobs"],
+    ),
+    (
+        "archive",
+        "timestamptz, bigint, text",
+        "'2026-01-01Z', 100, 'completed'",
+        &["using jobs_finished on jobs"],
+    ),
+    ("job", "uuid", "ID", &["using jobs_pkey on jobs"]),
+    ("jobs", "uuid[]", "ARRAY[ID]::uuid[]", &["jobs_pkey"]),
+    ("lock", "uuid", "ID", &["using jobs_pkey on jobs"]),
+    ("lock_jobs", "uuid[]", "ARRAY[ID]::uuid[]", &["jobs_pkey"]),
+    (
+        "renew_job",
+        "uuid, bytea, timestamptz, timestamptz",
+        "ID, '\\x00', NULL, NULL",
+        &["using jobs_pkey on jobs"],
+    ),
+    ("facts", "uuid[]", "array_fill(ID::uuid, '{100}')", &["job_events_pkey"]),
+    ("created", "uuid[]", "array_fill(ID::uuid, '{100}')", &["job_events_pkey"]),
+    ("event", "uuid, bigint", "ID, 1", &["using job_events_pkey on job_events"]),
+    ("events", "uuid, bigint, bigint", "ID, 0, 100", &["using job_events_pkey on job_events"]),
+    ("events_newest", "uuid, bigint, bigint", "ID, 9, 100", &["using job_events_pkey on job_events"]),
+    ("event_by_key", "uuid, text", "ID, 'k'", &["using job_events_key on job_events"]),
+    ("remembered", "uuid, bigint", "ID, 0", &["job_events_pkey"]),
+    ("settled", "uuid, bytea", "ID, '\\x00'", &["job_events_pkey"]),
+];
+
+/// The plan of a statement, one line per step.
+async fn plan(hand: &Client, statement: &str, types: &str, values: &str) -> Vec<String> {
+    let file = format!("{}/sql/{statement}.sql", env!("CARGO_MANIFEST_DIR"));
+    let sql = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file}: {e}"));
+    let values = values.replace("NONE", NONE).replace("ID", ID);
+    let now: String = snapshot(hand).await;
+    let values = values.replace("RECENT", &now).replace("NEWEST", &now);
+    let (types, values) = if types.is_empty() {
+        (String::new(), String::new())
+    } else {
+        (format!("({types})"), format!("({values})"))
+    };
+    hand.batch_execute(&format!("PREPARE planned {types} AS {sql}"))
+        .await
+        .unwrap_or_else(|e| panic!("{file}: {e:?}"));
+    let explain = format!("EXPLAIN (COSTS OFF) EXECUTE planned {values}");
+    let rows = hand.query(&explain, &[]).await.unwrap_or_else(|e| panic!("{file}: {e:?}"));
+    hand.batch_execute("DEALLOCATE planned").await.expect("forgotten");
+    rows.iter().map(|r| r.get(0)).collect()
+}
+
+async fn snapshot(hand: &Client) -> String {
+    hand.query_one("SELECT pg_current_snapshot()::text", &[]).await.expect("a snapshot").get(0)
+}
+
+/// What is wrong with the plans.
+async fn check(hand: &Client, when: &str) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (statement, types, values, must) in PLANNED {
+        let steps = plan(hand, statement, types, values).await;
+        let shown = steps.join("\n");
+        let missing: Vec<_> = must.iter().filter(|m| !shown.contains(**m)).collect();
+        let scans = steps.iter().filter(|s| s.contains("Seq Scan on job"));
+        let scans: Vec<_> = scans.filter(|s| !s.contains("job_keys") && !s.contains("job_logs")).collect();
+        if !missing.is_empty() || !scans.is_empty() {
+            wrong.push(format!("{when}: {statement}: missing {missing:?}, scans {scans:?}\n{shown}\n"));
+        }
+    }
+    wrong
+}
+
+/// Jobs in all statuses, most of them finished, each with its events; unevenly, so that statistics matter.
+async fn fill(hand: &Client) {
+    let part = |status: Status| match status {
+        Status::Completed => JOBS * 6 / 10,
+        Status::Pending => JOBS * 2 / 10,
+        _ => JOBS * 2 / 80,
+    };
+    let mut from = 0;
+    for status in Status::ALL {
+        let (count, terminal) = (part(status), status.is_terminal());
+        let due = match status {
+            Status::Assigned | Status::Waiting => "NULL",
+            _ if terminal => "NULL",
+            // Two of three are due.
+            _ => "timestamptz '2026-01-01' + (n % 3 - 1) * interval '3650 days'",
+        };
+        let running = status == Status::Running;
+        let held = matches!(status, Status::Running | Status::Assigned);
+        let when = |yes: bool, value: &str| if yes { value.to_owned() } else { "NULL".to_owned() };
+        let id = "('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid";
+        let sql = format!(
+            "INSERT INTO windlass.jobs (id, queue, kind, priority, status, due_at, deadline_at, worker_id, lease_hash,
+               lease_expires_at, attempt, retries, max_retries, crashes, version, generation, progress, signals, children,
+               steps_from, grace_ms, waiting_for, error_version, error_code, created_at, updated_at, finished_at)
+             SELECT {id}, (ARRAY['default', 'bulk'])[1 + n % 2], (ARRAY['mail', 'report'])[1 + n % 2], n % 11 - 5, '{status}',
+               {due}, {deadline}, {worker}, {hash}, {expires}, 1, 0, 3, 0, 3, 0, 0, 0, 0, 0, 0, {waiting}, {error}, {code},
+               '2025-01-01', '2025-01-01', {finished}
+             FROM generate_series({from}, {to}) n",
+            deadline = when(held || status == Status::Waiting, "timestamptz '2025-12-01' + n * interval '1 hour'"),
+            worker = when(held, "'w' || n % 5"),
+            hash = when(running, "decode('00', 'hex')"),
+            expires = when(running, "timestamptz '2026-01-01'"),
+            waiting = when(status == Status::Waiting, "'signal'"),
+            error = when(matches!(status, Status::Failed | Status::TimedOut), "3"),
+            code = when(matches!(status, Status::Failed | Status::TimedOut), "'broken'"),
+            finished = when(terminal, "timestamptz '2025-06-01' + n * interval '1 second'"),
+            to = from + count - 1,
+        );
+        hand.batch_execute(&sql).await.unwrap_or_else(|e| panic!("{status}: {e:?}"));
+        from += count;
+    }
+    // In many transactions, as they come.
+    let events = format!(
+        "DO $$ BEGIN FOR part IN 0..99 LOOP
+         INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, key, kind, agent_id,
+           parent_id, tags)
+         SELECT id, v, created_at, (ARRAY['job_created', 'job_claimed', 'job_note'])[v], 'api', 0, 0,
+           CASE v WHEN 3 THEN 'k' END, CASE v WHEN 1 THEN kind END,
+           CASE v WHEN 1 THEN (ARRAY['ann', 'bob'])[1 + priority & 1] END,
+           CASE WHEN v = 1 AND priority = 3 THEN id END, CASE v WHEN 1 THEN ARRAY['red', 'blue'] END
+         FROM (SELECT * FROM windlass.jobs WHERE id > {ID} ORDER BY id LIMIT {JOBS} / 100 OFFSET part * {JOBS} / 100) j
+         CROSS JOIN generate_series(1, 3) v;
+         COMMIT; END LOOP; END $$",
+        ID = "'01900000-0000-7000-8000-000000000000'",
+    );
+    hand.batch_execute(&events).await.expect("events");
+}
+
+/// M12, R13: with no statistics, with statistics from when there was nothing, and with right ones, every statement that
+/// must stay fast finds jobs and events by an index, and a claim reads the line from where it is due. (Of an empty table
+/// PostgreSQL reads the nothing that is there; it plans anew when there is something.)
+#[test]
+fn statements_search_and_never_scan() {
+    wait_for(async {
+        let mut wrong = Vec::new();
+        for analysed in [false, true] {
+            let (url, _database) = empty_database().await;
+            drop(PostgresStore::open(&url).await.expect("a store"));
+            let hand = hand(&url).await;
+            hand.batch_execute(
+                "SET application_name = 'windlass plans'; SET plan_cache_mode = force_custom_plan;
+                 ALTER TABLE windlass.jobs SET (autovacuum_enabled = off);
+                 ALTER TABLE windlass.job_events SET (autovacuum_enabled = off)",
+            )
+            .await
+            .expect("settings");
+            if !analysed {
+                fill(&hand).await;
+                wrong.extend(check(&hand, "never analysed").await);
+                continue;
+            }
+            hand.batch_execute("ANALYZE").await.expect("statistics");
+            fill(&hand).await;
+            wrong.extend(check(&hand, "analysed when empty").await);
+            hand.batch_execute("ANALYZE").await.expect("statistics");
+            wrong.extend(check(&hand, "analysed").await);
+            hand.batch_execute("VACUUM ANALYZE").await.expect("statistics");
+            wrong.extend(check(&hand, "vacuumed").await);
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    });
+}
+
+/// Every statement on jobs or events is among those that are planned here, or is known to be one of a few.
+#[test]
+fn every_statement_on_jobs_is_planned() {
+    let planned: BTreeSet<&str> = PLANNED.iter().map(|(name, ..)| *name).collect();
+    // Writes of single rows by their values, and statements that only begin with others' locks.
+    let known =
+        ["append_event", "insert_job", "move_job", "lock_parent", "try_lock", "try_lock_parent", "votes"];
+    for file in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/sql")).expect("sql") {
+        let path = file.expect("a file").path();
+        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let text = std::fs::read_to_string(&path).expect("a text");
+        let on_jobs = text.contains("windlass.jobs ") || text.contains("windlass.job_events ");
+        assert!(!on_jobs || planned.contains(&*name) || known.contains(&&*name), "{name} is planned nowhere");
+    }
+}

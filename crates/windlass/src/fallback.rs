@@ -1,0 +1,76 @@
+//! What jobs fall back to when they say nothing of themselves: by kind, agent, queue, default, in that order.
+
+use crate::error::Result;
+use crate::repeat::repeat;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+use windlass_core::limits::Invalid;
+use windlass_core::{Name, Who};
+use windlass_engine::{Policies, Policy};
+use windlass_store::Store;
+
+/// How long a client trusts what it read of the queues' settings.
+const TRUSTED: Duration = Duration::from_secs(10);
+
+/// What the program says by kind and agent, and what the store says of its queues.
+#[derive(Debug)]
+pub(crate) struct Fallbacks {
+    pub(crate) kinds: Vec<(String, Policy)>,
+    pub(crate) agents: Vec<(String, Policy)>,
+    pub(crate) default: Policy,
+    pub(crate) trusted: Duration,
+    /// A blocking lock: it is held for a look or an assignment.
+    known: Mutex<Option<(Instant, Arc<Policies>)>>,
+}
+
+impl Default for Fallbacks {
+    fn default() -> Self {
+        let (kinds, agents) = (Vec::new(), Vec::new());
+        Self { kinds, agents, default: Policy::default(), trusted: TRUSTED, known: Mutex::default() }
+    }
+}
+
+impl Clone for Fallbacks {
+    fn clone(&self) -> Self {
+        let Self { kinds, agents, default, trusted, known: _ } = self;
+        let (kinds, agents) = (kinds.clone(), agents.clone());
+        Self { kinds, agents, default: *default, trusted: *trusted, known: Mutex::default() }
+    }
+}
+
+impl Fallbacks {
+    /// What the program itself says.
+    pub(crate) fn own(&self) -> Result<Policies, Invalid> {
+        let mut policies = Policies::new();
+        for (kind, policy) in &self.kinds {
+            policy.check()?;
+            policies.set_kind(Name::parse("kind", kind)?, *policy);
+        }
+        for (agent, policy) in &self.agents {
+            policy.check()?;
+            policies.set_agent(Who::parse("agent_id", agent)?, *policy);
+        }
+        self.default.check()?;
+        policies.set_default(self.default);
+        Ok(policies)
+    }
+
+    /// With what the store said of its queues within the last seconds.
+    pub(crate) async fn now(&self, store: &Arc<dyn Store>) -> Result<Arc<Policies>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((at, policies)) = known
+            && at.elapsed() < self.trusted
+        {
+            return Ok(policies);
+        }
+        let mut policies = self.own()?;
+        // The counts are not asked for: one job per queue is enough.
+        let queues = repeat(|| store.queues(1, None)).await?;
+        policies.set_queues(queues.into_iter().map(|state| (state.queue.name, state.queue.defaults)));
+        let policies = Arc::new(policies);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        *known = Some((Instant::now(), Arc::clone(&policies)));
+        Ok(policies)
+    }
+}

@@ -1,0 +1,20 @@
+//! The pages of `docs/learn`, so that their code is compiled and run with the other doctests.
+
+#[doc = include_str!("../../../docs/learn/first-job.md")]
+pub struct FirstJob;
+
+#[doc = include_str!("../../../docs/learn/retries.md")]
+pub struct Retries;
+
+#[doc = include_str!("../../../docs/learn/steps.md")]
+pub struct Steps;
+
+#[doc = include_str!("../../../docs/learn/waits-and-approvals.md")]
+pub struct WaitsAndApprovals;
+
+#[cfg(feature = "postgres")]
+#[doc = include_str!("../../../docs/learn/transactions-and-fencing.md")]
+pub struct TransactionsAndFencing;
+
+#[doc = include_str!("../../../docs/learn/testing.md")]
+pub struct Testing;

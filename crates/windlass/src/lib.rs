@@ -1,0 +1,115 @@
+//! Durable background jobs in a database you already have.
+//!
+//! A job is a type. A client enqueues it; a worker runs its handler, in this process or another. Jobs survive crashes,
+//! restarts and deployments; steps that are on record are not run again; a job that waits for a time, a signal, a person or
+//! other jobs holds no worker.
+//!
+//! ```
+//! use serde::{Deserialize, Serialize};
+//! use std::time::Duration;
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct SendEmail {
+//!     to: String,
+//! }
+//!
+//! impl windlass::Job for SendEmail {
+//!     const KIND: &str = "email.send";
+//!     type Output = MessageId;
+//! }
+//!
+//! # type MessageId = u64;
+//! # type Draft = String;
+//! # struct Smtp;
+//! # impl Smtp { async fn send(&self, draft: &Draft) -> Result<MessageId, std::io::Error> { Ok(7) } }
+//! # struct App { smtp: Smtp }
+//! # async fn render(job: &SendEmail) -> Result<Draft, std::io::Error> { Ok(format!("to {}", job.to)) }
+//! # async fn run(url: &str, to: String, smtp: Smtp, shutdown: impl Future<Output = ()> + Send) -> windlass::Result<()> {
+//! let client = windlass::connect("sqlite:jobs.db").await?; // or postgres://…, memory:
+//! # let client = windlass::connect(url).await?;
+//! let sent = client.enqueue(SendEmail { to }).queue("mail").delay(Duration::from_secs(5)).await?; // Enqueued { id, existed }
+//!
+//! windlass::Worker::new(client)
+//!     .state(App { smtp })
+//!     .queue("mail", 32)
+//!     .handle(|job: SendEmail, ctx: windlass::Context<App>| async move {
+//!         let draft = ctx.step("render", || render(&job)).await?; // recorded once; later attempts get the record
+//!         ctx.approval("send").prompt("send to all?").await?; // frees this worker meanwhile
+//!         ctx.tool("smtp", &draft, || ctx.state().smtp.send(&draft)).await
+//!     })
+//!     .run_until(shutdown)
+//!     .await?;
+//! # Ok(()) }
+//! ```
+//!
+//! | to | see |
+//! |---|---|
+//! | open a store | [`connect()`], [`Client::builder`] |
+//! | enqueue, cancel, signal, decide, watch, wait | [`Client`] |
+//! | run handlers | [`Worker`] |
+//! | do things once, wait, ask people, spawn children | [`Context`] |
+//! | say what went wrong | [`HandlerError`] |
+//! | write and enqueue, or write and complete, in one transaction | `Enqueue::in_tx`, `Context::complete_in` (feature `postgres`) |
+//! | test without a database | [`testing`] |
+//!
+//! **What is promised.** An acknowledged job is not lost. A job runs *at least once*: a worker that dies is replaced after its
+//! lease, and what it had not recorded is done again. A worker that lost its lease changes nothing through Windlass any
+//! more; for your own writes use [`Context::fence`], or complete the job inside your own transaction.
+//!
+//! Features: `sqlite` (default), `postgres`, `sqlx` (its transactions; needs Rust 1.94). The memory store is always there.
+
+mod approve;
+mod client;
+mod connect;
+mod context;
+mod enqueue;
+mod error;
+mod events;
+mod fallback;
+mod job;
+#[cfg(doctest)]
+mod learn;
+mod operate;
+mod options;
+mod pause;
+mod repeat;
+mod spawn;
+mod step;
+mod tail;
+pub mod testing;
+mod tool;
+#[cfg(feature = "postgres")]
+mod tx;
+mod value;
+mod wait;
+mod watch;
+mod worker;
+
+pub use approve::{ApprovalGate, Ask};
+pub use client::Client;
+pub use connect::{Builder, connect};
+pub use context::Context;
+pub use enqueue::{Enqueue, Request, UniqueScope};
+pub use error::{Ended, Error, Result};
+pub use events::Events;
+pub use job::Job;
+pub use operate::{Cancel, Cancelling, Decide, Fork, Redrive, Signal};
+pub use pause::{WaitFor, WaitForUntil};
+pub use spawn::{Child, Spawn};
+pub use tool::{InDoubt, Tool};
+#[cfg(feature = "postgres")]
+pub use tx::{EnqueueIn, Transaction};
+pub use watch::{Feed, Watch};
+pub use worker::Worker;
+
+pub use windlass_core::limits::{self, Invalid};
+pub use windlass_core::unique::Policy as UniquePolicy;
+pub use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, WakeOutcome};
+pub use windlass_core::{
+    Approval, ApprovalId, Backoff, Event, FeedCursor, Filter, JobId, LeaseMs, Metadata, Name, Payload,
+    Refusal, Status, Timestamp, Token, Version, Wake, What, Who,
+};
+pub use windlass_engine::{
+    AskedFor, Attempt, BoxError, Handler, HandlerError, Health, Level, Policy, Shutdown, Then,
+};
+pub use windlass_store::{ApprovalView, Enqueued, FeedEvent, JobView, Listed, Page, Store, StoreError};

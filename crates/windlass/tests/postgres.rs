@@ -1,0 +1,242 @@
+//! Inside the caller's own PostgreSQL transaction, with both drivers; and the examples that need a server.
+
+#[path = "../../engine/tests/bed/postgres.rs"]
+#[allow(dead_code, reason = "of a server that can be killed only its start is needed here")]
+mod server;
+mod support;
+
+use server::database;
+use sqlx::Connection;
+use std::sync::Arc;
+use std::time::Duration;
+use support::{Add, Task, task};
+use tokio::sync::Mutex;
+use windlass::{
+    Backoff, Client, Context, Enqueue, Error, HandlerError, JobId, Status, Timestamp, UniquePolicy,
+    UniqueScope, Worker,
+};
+
+/// Runs a test that waits, on as many threads as a server would have.
+fn wait_for<T>(test: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
+    let in_time = async { tokio::time::timeout(Duration::from_secs(120), test).await };
+    runtime.expect("a runtime").block_on(in_time).expect("it ends within two minutes")
+}
+
+/// A connection as any program would open it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "it ends with its client, and what it has to say its client says"
+)]
+async fn hand(url: &str) -> tokio_postgres::Client {
+    let (client, connection) =
+        tokio_postgres::connect(url, tokio_postgres::NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    client
+}
+
+async fn is_there(client: &Client, id: JobId) -> bool {
+    client.job(id).await.expect("the store reads").is_some()
+}
+
+/// A job with every option.
+fn every_option(client: &Client) -> Enqueue {
+    client
+        .enqueue(task("with \"quotes\" and ü"))
+        .queue("other")
+        .priority(-2)
+        .run_at(Timestamp::from_micros(1_893_456_000_123_456))
+        .max_retries(9)
+        .timeout(Duration::from_millis(1_500))
+        .lease(Duration::from_secs(7))
+        .grace(Duration::from_secs(2))
+        .backoff(Backoff { base_ms: 7, multiplier: 1.5, ..Backoff::default() })
+        .agent("ann")
+        .tag("a")
+        .tag("b")
+        .metadata("trace", serde_json::json!({ "id": 1 }))
+}
+
+#[test]
+fn a_job_enqueued_inside_a_transaction_is_the_same_job() {
+    wait_for(async {
+        let (url, _database) = database().await;
+        let client = windlass::connect(&url).await.unwrap();
+        let mut db = hand(&url).await;
+        let of = async |id| {
+            let view = client.job(id).await.unwrap().unwrap();
+            (view.facts, view.payload, view.metadata, view.job.due_at)
+        };
+        let outside = every_option(&client).await.unwrap();
+        let mut tx = db.transaction().await.unwrap();
+        let inside = every_option(&client).in_tx(&mut tx).await.unwrap();
+        tx.commit().await.unwrap();
+        assert!(!inside.existed);
+        assert_eq!(of(inside.id).await, of(outside.id).await);
+
+        for policy in [UniquePolicy::Succeeded, UniquePolicy::Forever, UniquePolicy::Ttl(60_000)] {
+            let unique = |key: &str| {
+                let job = client.enqueue(task(key)).unique(key).unique_scope(UniqueScope::Kind);
+                job.unique_policy(policy).delay(Duration::from_secs(5))
+            };
+            let (a, b) = (format!("a{policy:?}"), format!("b{policy:?}"));
+            let outside = unique(&a).await.unwrap();
+            let mut tx = db.transaction().await.unwrap();
+            let inside = unique(&b).in_tx(&mut tx).notify().await.unwrap();
+            let again = unique(&a).in_tx(&mut tx).await.unwrap();
+            assert_eq!((again.id, again.existed), (outside.id, true));
+            tx.commit().await.unwrap();
+            assert_eq!(of(inside.id).await.0.unique.unwrap().policy, policy);
+            assert_eq!(of(inside.id).await.0.run_at, of(outside.id).await.0.run_at);
+            assert!(unique(&b).await.unwrap().existed);
+        }
+    });
+}
+
+#[test]
+fn it_is_there_if_and_when_the_transaction_commits() {
+    wait_for(async {
+        let (url, _database) = database().await;
+        let client = windlass::connect(&url).await.unwrap();
+        let mut db = hand(&url).await;
+        let mut tx = db.transaction().await.unwrap();
+        let never = client.enqueue(Add(1, 2)).in_tx(&mut tx).await.unwrap().id;
+        tx.rollback().await.unwrap();
+        assert!(!is_there(&client, never).await);
+
+        let mut sqlx = sqlx::PgConnection::connect(&url).await.unwrap();
+        let mut tx = sqlx.begin().await.unwrap();
+        let sent = client.enqueue(Add(1, 2)).in_tx(&mut tx).await.unwrap().id;
+        let same = client.enqueue(Add(3, 4)).in_tx(&mut *tx).await.unwrap().id;
+        assert!(!is_there(&client, sent).await);
+        tx.commit().await.unwrap();
+        assert!(is_there(&client, sent).await && is_there(&client, same).await);
+
+        let mut tx = db.transaction().await.unwrap();
+        let wrong = client.enqueue(Add(1, 2)).priority(9).in_tx(&mut tx).await.unwrap_err();
+        assert!(
+            matches!(&wrong, Error::Transaction(why) if why.contains("priority") && why.contains("WL005")),
+            "{wrong}"
+        );
+    });
+}
+
+/// A handler that adds to an account and completes in the same transaction; `spoil` says what its first attempt does.
+async fn deposits(spoil: &'static str) -> (i64, Client, JobId, server::Database) {
+    type Db = Mutex<tokio_postgres::Client>;
+    let (url, database) = database().await;
+    let client = windlass::connect(&url).await.expect("a store");
+    let db = hand(&url).await;
+    db.batch_execute("CREATE TABLE account (cents bigint); INSERT INTO account VALUES (0)")
+        .await
+        .expect("a table");
+    let handler = move |Add(cents, _), ctx: Context<Arc<Db>>| async move {
+        let mut db = ctx.state().lock().await;
+        let mut tx = db.transaction().await?;
+        assert_eq!(ctx.assert_lease(&mut tx).await?, ctx.fence());
+        let row = tx.query_one("UPDATE account SET cents = cents + $1 RETURNING cents", &[&cents]).await?;
+        let balance: i64 = row.get(0);
+        ctx.complete_in(&mut tx, &balance).await?;
+        match spoil {
+            "fails" if ctx.fence() == 1 => Err(HandlerError::retry("before the commit")),
+            "forgets" if ctx.fence() == 1 => Ok(balance),
+            _ => {
+                tx.commit().await?;
+                Ok(balance)
+            }
+        }
+    };
+    let sent = client.enqueue(Add(5, 0)).backoff(Backoff { base_ms: 1, ..Backoff::default() }).await;
+    let sent = sent.expect("a job").id;
+    let db = Arc::new(Mutex::new(db));
+    let worker = Worker::new(client.clone()).state(Arc::clone(&db)).queue("default", 1).handle(handler);
+    let mut result = None;
+    worker.run_until(async { result = Some(client.wait::<Add>(sent).await) }).await.expect("it runs");
+    assert_eq!(result, Some(Ok(5)));
+    let balance = db.lock().await.query_one("SELECT cents FROM account", &[]).await.expect("a row").get(0);
+    (balance, client, sent, database)
+}
+
+#[test]
+fn a_write_and_the_completion_commit_together() {
+    wait_for(async {
+        for (spoil, attempts, code) in
+            [("", 1, None), ("fails", 2, Some("failed")), ("forgets", 2, Some("not_committed"))]
+        {
+            let (balance, client, job, _database) = deposits(spoil).await;
+            let view = client.job(job).await.unwrap().unwrap();
+            assert_eq!(
+                (balance, view.job.status, view.job.attempt),
+                (5, Status::Completed, attempts),
+                "{spoil}"
+            );
+            let retried = client.events(job).await.unwrap().into_iter().find_map(|event| match event.what {
+                windlass::What::JobRetried(detail) => Some(detail.code.to_string()),
+                _ => None,
+            });
+            assert_eq!(retried.as_deref(), code, "{spoil}");
+        }
+    });
+}
+
+/// A worker that lost its lease can commit nothing.
+#[test]
+fn who_lost_the_lease_is_refused_inside_the_transaction() {
+    wait_for(async {
+        let (url, _database) = database().await;
+        let client = windlass::connect(&url).await.unwrap();
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let (stopped, url_of) = (client.clone(), url.clone());
+        let handler = move |_: Task, ctx: Context| {
+            let (tell, client, url) = (tell.clone(), stopped.clone(), url_of.clone());
+            async move {
+                client.cancel(ctx.id()).force().await?;
+                let mut sqlx = sqlx::PgConnection::connect(&url).await?;
+                let mut tx = sqlx.begin().await?;
+                let refused = ctx.complete_in(&mut tx, &"late").await.unwrap_err().to_string();
+                tell.send(refused).unwrap();
+                Err::<String, _>(HandlerError::retry("refused"))
+            }
+        };
+        let id = client.enqueue(task("")).await.unwrap().id;
+        let worker = Worker::new(client.clone()).queue("tasks", 1).handle(handler);
+        let mut refused = None;
+        worker.run_until(async { refused = told.recv().await }).await.unwrap();
+        let refused = refused.unwrap();
+        assert!(refused.contains("WL007") && refused.contains("cancelled"), "{refused}");
+        assert_eq!(client.job(id).await.unwrap().unwrap().job.status, Status::Cancelled);
+    });
+}
+
+#[test]
+fn another_schema_and_no_migration() {
+    wait_for(async {
+        let (url, _database) = database().await;
+        let unmade = Client::builder(&url).schema("jobs").migrate(false).connect().await.unwrap_err();
+        assert!(matches!(unmade, Error::Open(_)), "{unmade}");
+        let client = Client::builder(&url).schema("jobs").pool(3).connect().await.unwrap();
+        let mut db = hand(&url).await;
+        let mut tx = db.transaction().await.unwrap();
+        let sent = client.enqueue(Add(1, 2)).in_tx(&mut tx).await.unwrap().id;
+        tx.commit().await.unwrap();
+        let again = Client::builder(&url).schema("jobs").migrate(false).connect().await.unwrap();
+        let worker =
+            Worker::new(again).queue("default", 2).handle(|Add(a, b), _: Context| async move { Ok(a + b) });
+        let mut sum = None;
+        worker.run_until(async { sum = Some(client.wait::<Add>(sent).await) }).await.unwrap();
+        assert_eq!(sum.unwrap().unwrap(), 3);
+    });
+}
+
+#[test]
+fn the_examples_that_need_a_server() {
+    let (url, _database) = wait_for(database());
+    let said = support::run("transactional_enqueue", &url);
+    let expected = "after the rollback: job is not there\nbefore the commit: job is not there\n\
+                    after the commit: job is there\norder 2 is shipped\n";
+    assert_eq!(said, expected);
+    let said = support::run("exactly_once", &url);
+    let expected = "attempt 1: 500 cents, not committed yet\nattempt 2: 500 cents, not committed yet\n\
+                    the balance is 500\n";
+    assert_eq!(said, expected);
+}
