@@ -59,7 +59,7 @@ async fn refused(url: &str) -> String {
     }
 }
 
-/// S6, (operations): a server is trusted if its certificate is for its name and signed by a trusted authority.
+/// (operations): a server is trusted if its certificate is for its name and signed by a trusted authority.
 #[test]
 fn certificates_are_checked() {
     wait_for(async {
@@ -85,7 +85,7 @@ fn certificates_are_checked() {
     });
 }
 
-/// S6, (operations): without a word about TLS a connection is encrypted where the server can, and nothing is promised.
+/// (operations): without a word about TLS a connection is encrypted where the server can, and nothing is promised.
 #[test]
 fn without_a_word_it_is_encrypted_where_it_can_be() {
     wait_for(async {
@@ -105,7 +105,7 @@ fn without_a_word_it_is_encrypted_where_it_can_be() {
     });
 }
 
-/// S6: what cannot be is said plainly.
+/// (operations): what cannot be is said plainly.
 #[test]
 fn what_cannot_be_encrypted_is_refused() {
     wait_for(async {
