@@ -77,6 +77,8 @@ impl Running {
         let address = listener.local_addr().expect("an address");
         let shutdown = Shutdown::new();
         let ended = tokio::spawn(server.run(listener, shutdown.clone()));
+        // Beside the command, whose client speaks TLS, this one is built to want a provider too, and uses none.
+        let _there_already = rustls::crypto::ring::default_provider().install_default();
         let client = reqwest::Client::builder().no_proxy().build().expect("a client");
         Self { address, shutdown, ended, client }
     }
