@@ -36,6 +36,7 @@ macro_rules! claim_laws {
             a_job_is_claimed_by_its_id,
             a_job_that_cannot_be_taken_says_where_it_stands,
             the_same_secret_again_returns_the_same_jobs,
+            what_was_claimed_by_id_is_held_under_its_secret_too,
             the_same_secret_again_by_id_returns_the_same_job,
             a_secret_used_for_ever_makes_a_new_token_each_time,
             a_jobs_own_lease_rules,
@@ -270,6 +271,26 @@ pub async fn a_job_that_cannot_be_taken_says_where_it_stands(bed: Bed) {
     }
     let orphan = bed.a_job_that_is(Status::Orphaned, 0).await;
     assert!(bed.claims_by_id("w", orphan, at(1_000)).await.is_ok(), "an orphan may be taken");
+}
+
+/// J7, R1
+pub async fn what_was_claimed_by_id_is_held_under_its_secret_too(bed: Bed) {
+    let ids = [bed.a_job(at(0)).await, bed.a_job(at(0)).await];
+    // It was held before, under another claim: what that left behind must not hide it.
+    let before = bed.claims_by_id("w", ids[1], at(0)).await.expect("claimed");
+    bed.settles(&before, Outcome::Release(RunAt::Now), at(0)).await.expect("released");
+    let claim = bed.claim("w");
+    let one = ClaimOne { job: ids[1], claim: claim.clone() };
+    bed.store.claim_one(one, at(1)).await.expect("the store answers").expect("claimed");
+    let many = ClaimMany { queues: vec![name("default")], kinds: Vec::new(), max: 1, claim };
+    for _ in 0..2 {
+        let again = bed.store.claim(many.clone(), at(2)).await.expect("the store answers");
+        assert_eq!(
+            again.iter().map(|c| c.job.id).collect::<Vec<_>>(),
+            [ids[1]],
+            "no other job is handed out"
+        );
+    }
 }
 
 /// J7, R1

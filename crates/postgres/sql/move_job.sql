@@ -9,5 +9,5 @@ UPDATE windlass.jobs SET status = $2, due_at = $3, deadline_at = $4, worker_id =
   progress = $15, stage = $16, waiting_for = $17, wait_name = $18, wait_version = $19, wake_version = $20,
   signals = $21, children = $22, cancel_requested_at = $23, steps_from = $24, result_version = $25,
   error_version = $26, error_code = $27, checkpoint_version = $28, meta_version = $29, started_at = $30,
-  updated_at = $31, finished_at = $32
+  updated_at = $31, finished_at = $32, claim = CASE WHEN lease_hash = $6 THEN claim END
 WHERE id = $1 AND version = $13 - 1 RETURNING id
