@@ -7,9 +7,10 @@
 -- then nothing is taken; until, where a look for the kinds stopped. A lease that is over counts as a crash.
 -- The row itself does not travel: of a job that was only created and claimed it is the fold of those two events.
 -- A limit that the planner does not know keeps it from reading all that is due and sorting it, when that seems little.
+-- Its plan is kept, with nested loops only: rows go by the place where they were locked.
 -- Differs: SQLite reads the rows and decides them one by one.
 WITH moment AS MATERIALIZED (
-  SELECT coalesce($6::timestamptz, clock_timestamp()) AS now
+  SELECT coalesce($6::timestamptz, clock_timestamp()) AS now, 'worker:' || $3 AS actor
 ), held AS MATERIALIZED (
   SELECT id FROM (
     SELECT id, status, due_at, attempt, lease_hash FROM windlass.jobs WHERE worker_id = $3 AND claim = $11::bigint
@@ -34,9 +35,10 @@ WITH moment AS MATERIALIZED (
     AND NOT EXISTS (SELECT 1 FROM held)
   ORDER BY place
 ), due AS MATERIALIZED (
-  SELECT j.tid, j.id, j.due_at, j.ends, probe.place FROM probe CROSS JOIN LATERAL (
+  SELECT j.tid, j.id, j.due_at, j.ends, j.expires, probe.place FROM probe CROSS JOIN LATERAL (
     SELECT ctid AS tid, id, due_at, status = 'running' AND (cancel_requested_at IS NOT NULL OR crashes >= 2
-      OR coalesce(deadline_at <= (SELECT now FROM moment), false)) AS ends
+      OR coalesce(deadline_at <= (SELECT now FROM moment), false)) AS ends,
+      (SELECT now FROM moment) + least(coalesce(lease_ms, $5), timeout_ms) * interval '1 millisecond' AS expires
     FROM windlass.jobs
     WHERE queue = probe.queue AND priority = probe.priority AND due_at <= (SELECT now FROM moment)
       AND (due_at, id) >= (probe.from_due, probe.from_id)
@@ -49,22 +51,20 @@ WITH moment AS MATERIALIZED (
   UPDATE windlass.jobs j SET
     status = 'running', attempt = attempt + 1, version = version + 1, crashes = crashes + (status = 'running')::int,
     worker_id = $3, epoch = NULL, assignment = NULL, waiting_for = NULL, wait_name = NULL, cancel_requested_at = NULL,
-    lease_hash = substring(sha256(substring(sha256($4::bytea || uuid_send(id) || int4send(attempt + 1)) FOR 16)) FOR 16),
-    deadline_at = now + timeout_ms * interval '1 millisecond',
-    lease_expires_at = least(now + coalesce(lease_ms, $5) * interval '1 millisecond',
-      now + timeout_ms * interval '1 millisecond'),
-    due_at = least(now + coalesce(lease_ms, $5) * interval '1 millisecond',
-      now + timeout_ms * interval '1 millisecond') + grace_ms * interval '1 millisecond',
-    started_at = greatest(now, updated_at), updated_at = greatest(now, updated_at), claim = $11
-  FROM moment
-  WHERE j.ctid = ANY (ARRAY(SELECT tid FROM due WHERE NOT ends))
-  RETURNING j.id, j.version, j.attempt, j.generation, j.lease_hash, j.updated_at, now
+    lease_hash = substring(sha256(substring(sha256($4::bytea || uuid_send(j.id) || int4send(attempt + 1)) FOR 16)) FOR 16),
+    deadline_at = (SELECT now FROM moment) + timeout_ms * interval '1 millisecond',
+    lease_expires_at = d.expires, due_at = d.expires + grace_ms * interval '1 millisecond',
+    started_at = greatest((SELECT now FROM moment), updated_at),
+    updated_at = greatest((SELECT now FROM moment), updated_at), claim = $11
+  FROM due d
+  WHERE j.ctid = d.tid AND NOT d.ends
+  RETURNING j.id, d.place, d.due_at AS was_due, j.version, j.attempt, j.generation, j.lease_hash, j.updated_at
 ), logged AS (
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, lease)
-  SELECT id, version, updated_at, 'job_claimed', 'worker:' || $3, attempt, generation, lease_hash FROM moved
+  SELECT id, version, updated_at, 'job_claimed', (SELECT actor FROM moment), attempt, generation, lease_hash FROM moved
 )
-SELECT 'taken', d.id, d.place, d.due_at, m.version, m.now, e.at, e.detail, e.is_json, e.payload
-FROM moved m JOIN due d ON d.id = m.id LEFT JOIN windlass.job_events e ON e.job_id = m.id AND e.version = 1
+SELECT 'taken', m.id, m.place, m.was_due, m.version, (SELECT now FROM moment), e.at, e.detail, e.is_json, e.payload
+FROM moved m LEFT JOIN windlass.job_events e ON e.job_id = m.id AND e.version = 1
 UNION ALL SELECT 'ending', id, place, due_at, NULL, NULL, NULL, NULL, NULL, NULL FROM due WHERE ends
 UNION ALL SELECT 'held', id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM held
 UNION ALL SELECT 'until', until_id, place, until_due, NULL, NULL, NULL, NULL, NULL, NULL FROM probe

@@ -16,6 +16,6 @@ UPDATE windlass.jobs j SET
   lease_expires_at = least(greatest(lease_expires_at, now + $3::bigint * interval '1 millisecond'), deadline_at),
   due_at = least(greatest(lease_expires_at, now + $3::bigint * interval '1 millisecond'), deadline_at)
     + grace_ms * interval '1 millisecond'
-FROM moment
-WHERE j.ctid = ANY (ARRAY(SELECT tid FROM held))
+FROM held, moment
+WHERE j.ctid = held.tid
 RETURNING j.id, j.lease_expires_at, j.cancel_requested_at IS NOT NULL

@@ -4,10 +4,9 @@
 -- Differs: SQLite settles row by row.
 WITH moment AS MATERIALIZED (
   SELECT coalesce($5::timestamptz, clock_timestamp()) AS now
-), asked AS MATERIALIZED (
-  SELECT * FROM unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::boolean[]) a (id, hash, payload, is_json)
 ), held AS MATERIALIZED (
-  SELECT a.id, a.hash, a.payload, a.is_json, j.tid, j.worker_id FROM asked a CROSS JOIN LATERAL (
+  SELECT a.hash, a.payload, a.is_json, j.tid, j.worker_id
+  FROM unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::boolean[]) a (id, hash, payload, is_json) CROSS JOIN LATERAL (
     SELECT ctid AS tid, worker_id FROM windlass.jobs j
     WHERE j.id = a.id AND j.status = 'running' AND j.lease_hash = a.hash AND j.parent_id IS NULL
       AND j.due_at > (SELECT now FROM moment) AND (j.deadline_at IS NULL OR j.deadline_at > (SELECT now FROM moment))
@@ -20,14 +19,14 @@ WITH moment AS MATERIALIZED (
   UPDATE windlass.jobs j SET status = 'completed', version = version + 1, progress = 100,
     result_version = CASE WHEN $6::boolean THEN version + 1 END, error_version = NULL, error_code = NULL,
     due_at = NULL, deadline_at = NULL, worker_id = NULL, lease_hash = NULL, lease_expires_at = NULL, assignment = NULL,
-    finished_at = greatest(now, updated_at), updated_at = greatest(now, updated_at)
-  FROM moment
-  WHERE j.ctid = ANY (ARRAY(SELECT tid FROM held))
-  RETURNING j.id, j.version, j.attempt, j.generation, j.updated_at
+    finished_at = greatest((SELECT now FROM moment), updated_at),
+    updated_at = greatest((SELECT now FROM moment), updated_at)
+  FROM held h
+  WHERE j.ctid = h.tid
+  RETURNING j.id, j.version, j.attempt, j.generation, j.updated_at, h.hash, h.payload, h.is_json, h.worker_id
 ), logged AS (
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, lease, is_json, payload)
-  SELECT m.id, m.version, m.updated_at, 'job_completed', 'worker:' || h.worker_id, m.attempt, m.generation, h.hash,
-    h.is_json, h.payload
-  FROM moved m JOIN held h ON h.id = m.id
+  SELECT id, version, updated_at, 'job_completed', 'worker:' || worker_id, attempt, generation, hash, is_json, payload
+  FROM moved
 )
 SELECT id, version FROM moved

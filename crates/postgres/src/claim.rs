@@ -183,9 +183,8 @@ impl Db<'_> {
         let kinds: Vec<&str> = request.kinds.iter().map(Name::as_str).collect();
         let claim = &request.claim;
         let rows = self
-            .rows_of(
+            .rows_kept(
                 sql!("claim"),
-                usize::try_from(want).unwrap_or(usize::MAX),
                 params![
                     queues,
                     want,

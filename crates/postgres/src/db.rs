@@ -53,15 +53,19 @@ impl<'c> Db<'c> {
         Ok(self.client.query_typed(&text, params).await?)
     }
 
-    /// The same for a statement that is asked about so many items: where they are few, by a plan that the server keeps.
-    pub(crate) async fn rows_of(
-        &self,
-        sql: &'static str,
-        items: usize,
-        params: &Params<'_>,
-    ) -> Tried<Vec<Row>> {
-        let text = if items <= kept::FEW { self.texts.for_few(sql) } else { self.texts.of(sql) };
-        Ok(self.client.query_typed(&text, params).await?)
+    /// The same, inside a transaction, for a statement whose plan the server keeps.
+    pub(crate) async fn rows_kept(&self, sql: &'static str, params: &Params<'_>) -> Tried<Vec<Row>> {
+        if let Some(call) = self.texts.kept(sql) {
+            return Ok(self.client.query_typed(&call, params).await?);
+        }
+        let text = self.texts.of(sql);
+        let (pinned, rows) = tokio::join!(
+            biased;
+            self.client.batch_execute(kept::PINNED),
+            self.client.query_typed(&text, params)
+        );
+        pinned?;
+        Ok(rows?)
     }
 
     /// All rows, read.

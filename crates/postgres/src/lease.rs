@@ -133,7 +133,7 @@ impl Db<'_> {
         let now = now.map(Ts);
         let params = params![ids, hashes, extend_ms, now];
         let mut renewed = Renewed::new();
-        for row in self.rows_of(sql!("extend"), ids.len(), params).await? {
+        for row in self.rows_kept(sql!("extend"), params).await? {
             let job = JobId::from_bytes(row.try_get::<_, Uuid>(0)?.into_bytes());
             let expires_at = row.try_get::<_, Ts>(1)?.0;
             if let Some(hash) = first.get(&job) {

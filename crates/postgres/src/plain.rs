@@ -99,9 +99,8 @@ impl Db<'_> {
             (!tags.is_empty()).then(|| tags.join(","))
         };
         let rows = self
-            .rows_of(
+            .rows_kept(
                 sql!("enqueue"),
-                jobs.len(),
                 params![
                     now.map(Ts),
                     jobs.iter().map(|(_, actor)| actor.as_str()).collect::<Vec<&str>>(),

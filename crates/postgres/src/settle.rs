@@ -212,7 +212,7 @@ impl Db<'_> {
         let json: Vec<Option<bool>> = items.iter().map(|i| result(i).map(Payload::is_json)).collect();
         let now = now.map(Ts);
         let params = params![ids, hashes, bytes, json, now, with_result];
-        let moved = self.rows_of(sql!("settle_complete"), items.len(), params).await?;
+        let moved = self.rows_kept(sql!("settle_complete"), params).await?;
         let by_id: HashMap<Uuid, Place> = ids.iter().copied().zip(places.iter().copied()).collect();
         let place = |r: &tokio_postgres::Row| Ok((by_id[&r.try_get::<_, Uuid>(0)?], r.try_get(1)?));
         moved.iter().map(place).collect()

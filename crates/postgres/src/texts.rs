@@ -40,10 +40,10 @@ impl Texts {
         let _again = self.kept.set(kept::calls().map(call).collect());
     }
 
-    /// The text for few items: a kept plan, where there is one.
-    pub(crate) fn for_few(&self, sql: &'static str) -> Text {
-        let kept = self.kept.get().and_then(|all| all.iter().find(|(of, _)| *of == sql));
-        kept.map_or_else(|| self.of(sql), |(_, call)| Text::Other(Arc::clone(call)))
+    /// The call of a statement whose plan the server keeps, where its function is there.
+    pub(crate) fn kept(&self, sql: &'static str) -> Option<Text> {
+        let kept = self.kept.get()?.iter().find(|(of, _)| *of == sql);
+        kept.map(|(_, call)| Text::Other(Arc::clone(call)))
     }
 
     /// A text that is used once.
