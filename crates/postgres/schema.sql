@@ -204,6 +204,7 @@ INDEX job_events_agent ON job_events USING btree (agent_id, job_id) WHERE (agent
 UNIQUE INDEX job_events_key ON job_events USING btree (job_id, key) WHERE (key IS NOT NULL)
 INDEX job_events_kind ON job_events USING btree (kind, job_id) WHERE (kind IS NOT NULL)
 INDEX job_events_parent ON job_events USING btree (parent_id, job_id) WHERE (parent_id IS NOT NULL)
+INDEX job_events_seq ON job_events USING btree (seq)
 INDEX job_events_tags ON job_events USING gin (tags) WHERE (tags IS NOT NULL)
 INDEX job_events_tx ON job_events USING btree (tx)
 INDEX job_keys_job ON job_keys USING btree (job_id)

@@ -103,7 +103,9 @@ CREATE TABLE windlass.job_events (
   PRIMARY KEY (job_id, version) WITH (fillfactor = 40)
 ) WITH (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 CREATE UNIQUE INDEX job_events_key ON windlass.job_events (job_id, key) WHERE key IS NOT NULL;
+-- What is new to a reader, and the order of what a reader missed that was away for long.
 CREATE INDEX job_events_tx ON windlass.job_events (tx);
+CREATE INDEX job_events_seq ON windlass.job_events (seq);
 CREATE INDEX job_events_kind ON windlass.job_events (kind, job_id) WHERE kind IS NOT NULL;
 CREATE INDEX job_events_agent ON windlass.job_events (agent_id, job_id) WHERE agent_id IS NOT NULL;
 CREATE INDEX job_events_parent ON windlass.job_events (parent_id, job_id) WHERE parent_id IS NOT NULL;

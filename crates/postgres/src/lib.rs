@@ -67,6 +67,7 @@ pub struct Options {
     migrate: bool,
     pool: usize,
     timeout: Duration,
+    listen: bool,
 }
 
 impl Options {
@@ -84,6 +85,7 @@ impl Options {
             migrate: true,
             pool: 16,
             timeout: Duration::from_secs(30),
+            listen: true,
         }
     }
 
@@ -123,6 +125,14 @@ impl Options {
         self
     }
 
+    /// Whether wake-ups of other processes are listened for, on a connection of its own, and theirs are sent. A store that
+    /// only renews leases needs neither.
+    #[must_use]
+    pub fn listen(mut self, listen: bool) -> Self {
+        self.listen = listen;
+        self
+    }
+
     /// Opens the store.
     pub async fn open(self) -> Result<PostgresStore, OpenError> {
         check_schema(&self.schema)?;
@@ -133,7 +143,9 @@ impl Options {
         let connections = Arc::new(Connections::new(route, self.pool, texts, self.timeout)?);
         migrate::run(&connections, self.migrate).await?;
         let mut notifier = JoinSet::new();
-        notifier.spawn(Notifier::new(Arc::clone(&connections), notify_route, &self.schema).run());
+        if self.listen {
+            notifier.spawn(Notifier::new(Arc::clone(&connections), notify_route, &self.schema).run());
+        }
         let [first, second, third] = [(); 3].map(|()| Arc::clone(&connections));
         Ok(PostgresStore {
             enqueues: Batcher::new(move |calls| Box::pin(plain::together(Arc::clone(&first), calls))),
@@ -149,12 +161,13 @@ impl Options {
 // Without the URLs, which may hold a password.
 impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { schema, migrate, pool, timeout, url: _, notify_url: _ } = self;
+        let Self { schema, migrate, pool, timeout, listen, url: _, notify_url: _ } = self;
         f.debug_struct("Options")
             .field("schema", schema)
             .field("migrate", migrate)
             .field("pool", pool)
             .field("timeout", timeout)
+            .field("listen", listen)
             .finish_non_exhaustive()
     }
 }

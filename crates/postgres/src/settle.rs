@@ -15,9 +15,7 @@ use windlass_core::outcome::Found;
 use windlass_core::payload::fits;
 use windlass_core::step::{denial, kept_signal};
 use windlass_core::wait::{ApprovalStatus, Wait};
-use windlass_core::{
-    Answer, Done, Job, Outcome, Payload, Refusal, Status, Timestamp, Version, WaitFor, What,
-};
+use windlass_core::{Answer, Done, Job, Outcome, Payload, Refusal, Status, Version, WaitFor};
 use windlass_store::{Now, Settle, SettleItem, StoreResult};
 
 /// Requests that can share a statement.
@@ -229,9 +227,6 @@ impl Tx<'_> {
         };
         match decide(&job, Command::Settle(hash, outcome), now) {
             Ok(step) => {
-                if let (Outcome::Wait(wait, _), What::JobFailed(_)) = (&item.outcome, &step.event.what) {
-                    self.note_expiry(&job, wait, now).await?;
-                }
                 self.write(&job, &step).await?;
                 Ok(Ok(Done::Moved(step.job.version, step.job.status)))
             }
@@ -265,17 +260,5 @@ impl Tx<'_> {
             _ => None,
         };
         Ok(Found { signal, approval, denial })
-    }
-
-    /// A wait that finds its approval out of time puts that on the approval too.
-    async fn note_expiry(&self, job: &Job, wait: &Wait, now: Timestamp) -> Tried<()> {
-        let (WaitFor::Approval, Some(name)) = (wait.waits_for, &wait.name) else { return Ok(()) };
-        let Some(mut approval) = self.approval_by_name(job.id, name).await? else { return Ok(()) };
-        if approval.status == ApprovalStatus::Pending && approval.expires_at <= now {
-            approval.status = ApprovalStatus::Expired;
-            approval.decided_at = Some(now);
-            self.put_approval(&approval).await?;
-        }
-        Ok(())
     }
 }

@@ -12,8 +12,7 @@ use crate::row::{Columns, Ts};
 use std::sync::Arc;
 use windlass_core::decide::{Command, decide};
 use windlass_core::limits::BATCH_MAX;
-use windlass_core::wait::ApprovalStatus;
-use windlass_core::{Done, Job, JobId, Status, Timestamp, WaitFor};
+use windlass_core::{Done, Job, JobId, Status, Timestamp};
 use windlass_store::{Now, StoreResult, Sweep, Swept};
 
 /// Jobs per transaction: long enough to share a commit, short enough to let others at their rows.
@@ -85,7 +84,6 @@ impl Tx<'_> {
         let (Some(job), now) = self.try_lock(id).await? else { return Ok(None) };
         let worker_gone = self.worker_gone(&job, now).await?;
         let Ok(step) = decide(&job, Command::Expire { worker_gone }, now) else { return Ok(None) };
-        self.expire_approval(&job, now).await?;
         self.write(&job, &step).await?;
         Ok(Some(Swept { job: id, answer: Ok(Done::Moved(step.job.version, step.job.status)) }))
     }
@@ -94,21 +92,5 @@ impl Tx<'_> {
     async fn worker_gone(&self, job: &Job, now: Timestamp) -> Tried<bool> {
         let (Status::Assigned, Some(id)) = (job.status, &job.worker_id) else { return Ok(false) };
         Ok(self.lock_worker(id).await?.is_none_or(|w| w.expires_at <= now))
-    }
-
-    async fn expire_approval(&self, job: &Job, now: Timestamp) -> Tried<()> {
-        let (Status::Waiting, Some(WaitFor::Approval), Some(name)) =
-            (job.status, job.waiting_for, &job.wait_name)
-        else {
-            return Ok(());
-        };
-        if let Some(mut approval) = self.approval_by_name(job.id, name).await?
-            && approval.status == ApprovalStatus::Pending
-        {
-            approval.status = ApprovalStatus::Expired;
-            approval.decided_at = Some(now);
-            self.put_approval(&approval).await?;
-        }
-        Ok(())
     }
 }

@@ -9,7 +9,7 @@ use support::cluster::Cluster;
 use support::load::Load;
 use support::proxy::Proxy;
 use support::{database, hand, until, wait_for};
-use windlass_conformance::Bed;
+use windlass_conformance::{Bed, at};
 use windlass_postgres::{Options, PostgresStore};
 
 async fn open(url: &str) -> (Arc<PostgresStore>, Bed) {
@@ -110,5 +110,34 @@ fn dropped_calls_leave_nothing_half_done() {
         let dropped = load.tally.dropped.load(Ordering::Relaxed);
         assert!(dropped >= 50, "{dropped} calls were given up: {:?}", load.tally);
         load.check(&hand(&url).await).await;
+    });
+}
+
+/// T11: a job whose first event is gone fails and says so; it neither stops the line nor comes round again.
+#[test]
+fn a_job_that_lost_its_payload_fails_and_its_neighbours_run() {
+    wait_for(async {
+        let (url, _database) = database().await;
+        let (_store, bed) = open(&url).await;
+        let ids = [bed.a_job(at(0)).await, bed.a_job(at(0)).await, bed.a_job(at(0)).await];
+        let alone = bed.enqueue(bed.job_in("work", "other"), at(0)).await.id;
+        let hand = hand(&url).await;
+        for id in [ids[1], alone] {
+            let sql = format!(
+                "DROP TRIGGER IF EXISTS job_events_kept ON windlass.job_events;
+                 DELETE FROM windlass.job_events WHERE job_id = '{}' AND version = 1",
+                id.as_uuid()
+            );
+            hand.batch_execute(&sql).await.expect("a hand that means it");
+        }
+        let claimed = bed.claims("w", 10, at(1)).await;
+        assert_eq!(claimed.iter().map(|c| c.job.id).collect::<Vec<_>>(), [ids[0], ids[2]], "many at once");
+        assert!(bed.claims_by_id("w", alone, at(1)).await.is_err(), "by id");
+        for id in [ids[1], alone] {
+            let sql = "SELECT status || ' ' || error_code FROM windlass.jobs WHERE id = $1";
+            let stands: String = hand.query_one(sql, &[id.as_uuid()]).await.expect("a row").get(0);
+            assert_eq!(stands, "failed payload_missing");
+        }
+        assert!(bed.claims_from("w2", &["default", "other"], 10, at(2)).await.is_empty());
     });
 }

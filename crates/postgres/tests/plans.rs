@@ -77,6 +77,14 @@ const PLANNED: &[Planned] = &[
         "'RECENT', 'NEWEST', 0, 100",
         &["job_events_tx", "using jobs_pkey on jobs"],
     ),
+    ("feed_news", "text, bigint", "'RECENT', 10000", &["job_events_tx"]),
+    ("feed_first", "text", "'RECENT'", &["job_events_tx"]),
+    (
+        "feed_window",
+        "text, text, bigint, bigint, bigint",
+        "'1:1:', 'NEWEST', 1000, 11000, 100",
+        &["job_events_seq", "using jobs_pkey on jobs"],
+    ),
     (
         "overdue",
         "timestamptz, bigint",
