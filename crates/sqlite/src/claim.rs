@@ -35,22 +35,28 @@ type Position = (i64, [u8; 16]);
 const START: Position = (i64::MIN, [0; 16]);
 
 impl Positions {
-    fn get(&self, key: &Look) -> Position {
-        let position = self.0.lock().ok().and_then(|map| map.get(key).copied());
-        position.filter(|(_, since)| since.elapsed() < SWEEP_EVERY).map_or(START, |(position, _)| position)
+    /// Where to look, and where an earlier look stopped if this one begins at the head of the line again.
+    #[expect(clippy::disallowed_methods, reason = "measures how old a hint is, in this process only")]
+    fn begin(&self, key: &Look) -> (Position, Option<Position>) {
+        let Ok(mut map) = self.0.lock() else { return (START, None) };
+        match map.get_mut(key) {
+            None => (START, None),
+            Some((position, since)) if since.elapsed() < SWEEP_EVERY => (*position, None),
+            Some((position, since)) => {
+                *since = Instant::now();
+                (START, Some(*position))
+            }
+        }
     }
 
+    /// Where the next look goes on. Its age is that of the look at the head, not of the last step.
     #[expect(clippy::disallowed_methods, reason = "measures how old a hint is, in this process only")]
-    fn set(&self, key: Look, position: Option<Position>) {
+    fn end(&self, key: Look, position: Option<Position>) {
         let Ok(mut map) = self.0.lock() else { return };
-        let Some(position) = position else {
-            map.remove(&key);
-            return;
-        };
-        let fresh = (position, Instant::now());
-        let kept = map.entry(key).or_insert(fresh);
-        // Its age is that of the look from the start, not of the last step.
-        *kept = if kept.1.elapsed() < SWEEP_EVERY { (position, kept.1) } else { fresh };
+        match position {
+            None => drop(map.remove(&key)),
+            Some(position) => map.entry(key).or_insert_with(|| (position, Instant::now())).0 = position,
+        }
     }
 }
 
@@ -125,7 +131,7 @@ impl Tx<'_, '_> {
             return Ok((jobs, full));
         }
         let key = (queue.clone(), priority, request.kinds.clone());
-        let (from_due, from_id) = positions.get(&key);
+        let ((from_due, from_id), earlier) = positions.begin(&key);
         let mut statement = self.statement(sql!("due_of_kinds"))?;
         let mut rows =
             statement.query((queue.as_str(), priority, now, from_due, from_id, SCAN_MAX as i64))?;
@@ -142,11 +148,13 @@ impl Tx<'_, '_> {
         }
         let ran_out = scanned < SCAN_MAX && found.len() < want;
         let began_late = (from_due, from_id) != START;
+        // What an earlier look passed over is not looked at again: however rarely somebody asks, the end is reached.
+        let earlier = earlier.filter(|place| found.len() < want && !ran_out && last <= Some(*place));
         // Others stand in between: the next look goes on here, until the end is reached or the position is old.
         let passed_over = began_late || scanned > found.len();
-        positions.set(key, if passed_over && !ran_out { last } else { None });
+        positions.end(key, if passed_over && !ran_out { earlier.or(last) } else { None });
         // Some of what was found may end here instead of being handed out; then there is room for more.
-        let more = found.len() == want || (ran_out && began_late);
+        let more = found.len() == want || (ran_out && began_late) || earlier.is_some();
         let jobs = self.all(
             sql!("due_by_id"),
             [array(found.iter().map(|id| id.as_bytes().to_vec()))],
