@@ -12,7 +12,7 @@ use windlass_store::{PauseQueue, PutQueue, QueueState};
 /// Up to where due jobs are counted.
 const CAP: i64 = 10_000;
 
-/// Every queue that has a setting or a job that could be taken.
+/// Every queue that has a setting or a job that could be taken, or was busy in the last minute as this server saw it.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Queues)]
 pub(crate) struct QueuesPage {
@@ -21,7 +21,14 @@ pub(crate) struct QueuesPage {
 
 /// `GET /v1/queues`
 pub(crate) async fn queues(call: Call) -> Reply {
-    let states = call.store().queues(CAP, None).await?;
+    let mut states = call.store().queues(CAP, None).await?;
+    // A queue that is drained as fast as it fills has nothing due at this moment, and is busy all the same.
+    for name in call.app.hub.busy() {
+        if !states.iter().any(|state| state.queue.name == name) {
+            states.push(unset(name));
+        }
+    }
+    states.sort_by(|a, b| a.queue.name.cmp(&b.queue.name));
     let visible = states.into_iter().filter(|state| call.who.sees(&state.queue.name));
     let shape = |state: QueueState| {
         let rates = call.app.hub.rates(&state.queue.name);
@@ -92,13 +99,15 @@ async fn set_paused(call: &Call, pause: bool) -> Reply {
     show(call, name).await
 }
 
+/// A queue that nobody set anything for, with nothing due in it.
+fn unset(name: Name) -> QueueState {
+    let queue = Queue { name, paused: None, defaults: QueueDefaults::default() };
+    QueueState { queue, due: Count::default(), oldest_due_at: None }
+}
+
 async fn show(call: &Call, name: Name) -> Reply {
     let known = call.store().queues(CAP, None).await?.into_iter().find(|state| state.queue.name == name);
-    let state = known.unwrap_or_else(|| QueueState {
-        queue: Queue { name: name.clone(), paused: None, defaults: QueueDefaults::default() },
-        due: Count::default(),
-        oldest_due_at: None,
-    });
+    let state = known.unwrap_or_else(|| unset(name.clone()));
     let rates = call.app.hub.rates(&name);
     ok(&OneQueue { queue: QueueShape::of(state, rates) })
 }

@@ -198,6 +198,13 @@ async fn queues_are_set_and_paused() {
         })
         .await;
         assert_eq!(bed.post("/v1/claim", claim).await.is(200)["jobs"].as_array().unwrap().len(), 1);
+        bed.put_job(json!({ "queue": "busy" })).await;
+        bed.post("/v1/claim", json!({ "queues": ["busy"], "worker_id": "w" })).await.is(200);
+        bed::until("a queue with nothing due is listed while it is busy", async || {
+            let queues = bed.get("/v1/queues").await.is(200);
+            queues["queues"][0]["name"] == "busy" && queues["queues"][0]["due"] == 0
+        })
+        .await;
         bed.put("/v1/queues/mail", json!({ "max_retries": 101 })).await.refused(422, "invalid");
         bed.put("/v1/queues/a%20b", json!({})).await.refused(422, "invalid");
         let actions: Vec<Value> = bed.get("/v1/audit").await.is(200)["entries"]

@@ -358,6 +358,11 @@ impl Hub {
         self.listeners.load(Ordering::Relaxed)
     }
 
+    /// Queues in which something happened in the last minute.
+    pub(crate) fn busy(&self) -> Vec<Name> {
+        self.rates.lock().unwrap_or_else(PoisonError::into_inner).busy(fresh::wall_clock())
+    }
+
     /// What happened in a queue within the last minute.
     pub(crate) fn rates(&self, queue: &Name) -> RatesShape {
         self.rates.lock().unwrap_or_else(PoisonError::into_inner).of(queue, fresh::wall_clock())

@@ -51,6 +51,13 @@ impl Rates {
         }
     }
 
+    /// Queues in which something happened in the last minute.
+    pub(crate) fn busy(&self, now: Timestamp) -> Vec<Name> {
+        let oldest = second(now) - SECONDS as i64;
+        let is_busy = |line: &Line| line.seconds.iter().any(|(number, _)| *number > oldest);
+        self.0.iter().filter(|(_, line)| is_busy(line)).map(|(name, _)| name.clone()).collect()
+    }
+
     /// Per second, over the last minute.
     pub(crate) fn of(&self, queue: &Name, now: Timestamp) -> RatesShape {
         let Some(line) = self.0.get(queue) else { return RatesShape::default() };
