@@ -103,7 +103,16 @@ async fn requests_are_read_strictly() {
         assert!(page.text.contains("Windlass") && page.headers["content-type"] == "text/html; charset=utf-8");
         let policy = page.headers["content-security-policy"].to_str().unwrap();
         assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
-        assert!(bed.get("/static/page.css").await.status == 200);
+        let file = bed.get("/static/app.js").await;
+        assert_eq!(file.headers["content-type"], "text/javascript; charset=utf-8");
+        let tag = file.headers["etag"].to_str().unwrap().to_owned();
+        let again = send(
+            bed.request(Method::GET, "/static/app.js").header("if-none-match", format!("\"x\", W/{tag}")),
+        )
+        .await;
+        assert!(again.status == 304 && again.text.is_empty() && again.headers["etag"] == tag.as_str());
+        let other = send(bed.request(Method::GET, "/static/page.css").header("if-none-match", &tag)).await;
+        assert!(other.status == 200 && other.headers["etag"] != tag.as_str());
         bed.get("/static/..%2Findex.html").await.refused(404, "route_not_found");
         assert!(bed.get("/errors/lease_expired").await.text.contains("# lease_expired"));
         bed.get("/errors/none").await.refused(404, "not_found");
