@@ -1,0 +1,38 @@
+// The demo, as a newcomer sees it first; the picture of it is the one in the README.
+
+import assert from "node:assert/strict";
+import { stat } from "node:fs/promises";
+import { done, get, stage, until, url } from "./stage.mjs";
+
+const path = process.env.PAGE_PICTURE;
+// A picture for people shows every kind of thing; a check needs only some.
+const isForPeople = process.env.BLESS === "1";
+
+await stage(async (page, context) => {
+  const found = async (query) => (await get(`/v1/jobs?${query}`)).jobs.length;
+  await until("work that moves", async () => (await found("status=completed")) >= (isForPeople ? 40 : 3));
+  if (isForPeople) await until("a dead letter", async () => (await found("dead=true")) > 0);
+  await page.goto(url);
+  await page.locator('#live[data-state="live"]').waitFor();
+  await page.locator(".queue").nth(2).waitFor();
+  await page.locator("#asked", { hasText: /\d/ }).waitFor();
+  await page.locator('[data-chip="completed"] b').waitFor();
+  await until("rows", async () => (await page.locator("table.jobs tbody tr").count()) >= 6);
+  if (isForPeople) await until("something running", async () => (await page.locator("tr[data-status=running]").count()) > 1 && (await page.locator("tr[data-status=running] progress").count()) > 0);
+  await page.screenshot({ path, animations: "disabled" });
+
+  // It is a picture of something: many colours, and not too heavy.
+  const bytes = (await stat(path)).size;
+  assert.ok(bytes > 10_000 && bytes < 300_000, `${bytes} bytes`);
+  const blank = await context.newPage();
+  const colours = await blank.evaluate(async (base64) => {
+    const picture = await createImageBitmap(await (await fetch(`data:image/png;base64,${base64}`)).blob());
+    const canvas = new OffscreenCanvas(picture.width, picture.height);
+    const brush = canvas.getContext("2d");
+    brush.drawImage(picture, 0, 0);
+    return [picture.width, picture.height, new Set(new Uint32Array(brush.getImageData(0, 0, picture.width, picture.height).data.buffer)).size];
+  }, (await import("node:fs")).readFileSync(path).toString("base64"));
+  assert.deepEqual(colours.slice(0, 2), [1280, 800]);
+  assert.ok(colours[2] > 100, `${colours[2]} colours`);
+});
+done();

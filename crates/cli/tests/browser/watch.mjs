@@ -1,0 +1,92 @@
+// The list: empty at first, then live, filtered, paged.
+
+import assert from "node:assert/strict";
+import { done, enqueue, get, post, stage, take, until, url } from "./stage.mjs";
+
+const rows = (page) => page.locator("table.jobs tbody tr");
+const row = (page, id) => page.locator(`tr[data-id="${id}"]`);
+const isLive = (page) => page.locator('#live[data-state="live"]').waitFor();
+
+await stage(async (page) => {
+  await page.goto(url);
+  await page.getByText("No jobs yet").waitFor();
+  await page.getByText("windlass enqueue report").waitFor();
+  await isLive(page);
+
+  // A job is enqueued, taken, reports and ends: the row moves by itself.
+  const id = await enqueue("email.send", { queue: "mail", tags: ["shop"] });
+  await row(page, id).locator('[data-status="pending"]').waitFor();
+  const worker = await take(id);
+  await row(page, id).locator('[data-status="running"]').waitFor();
+  await worker.act("progress", { progress: 40, stage: "packing" });
+  await row(page, id).getByText("packing").waitFor();
+  assert.equal(await row(page, id).locator("progress").getAttribute("value").catch(() => null) ?? "40", "40");
+  await worker.act("complete", { result: 1 });
+  await row(page, id).locator('[data-status="completed"]').waitFor();
+  await page.getByText("No jobs yet").waitFor({ state: "detached" });
+
+  // Filters: by the keyboard, in the address, and live as well.
+  await page.keyboard.press("/");
+  await page.locator("#filter:focus").waitFor();
+  await page.keyboard.type("colour:red");
+  await page.keyboard.press("Enter");
+  await page.getByText("there is no filter colour").waitFor();
+  await page.locator("#filter").fill("kind:report.build");
+  await page.keyboard.press("Enter");
+  await page.waitForURL(/#\/jobs\?kind=report\.build$/);
+  await page.getByText("Nothing matches").waitFor();
+  await isLive(page);
+  const other = await enqueue("email.send");
+  const mine = await enqueue("report.build");
+  await row(page, mine).waitFor();
+  assert.equal(await row(page, other).count(), 0);
+  await page.reload();
+  await row(page, mine).waitFor();
+  assert.equal(await page.locator("#filter").inputValue(), "kind:report.build");
+  assert.equal(await rows(page).count(), 1);
+  await page.keyboard.press("/");
+  await page.keyboard.press("Escape");
+  await page.locator("#filter:focus").waitFor({ state: "detached" });
+
+  // Dead letters come into their list, and leave it when they are sent back.
+  await page.goto(`${url}/#/jobs`);
+  await page.locator('[data-chip="dead"]').click();
+  await page.waitForURL(/dead=true/);
+  await page.getByText("No dead letters").waitFor();
+  await isLive(page);
+  await (await take(mine)).act("fail", { error: { code: "no_mailbox", message: "there is none" }, permanent: true });
+  await row(page, mine).getByText("no_mailbox").waitFor();
+  await post(`/v1/jobs/${mine}/redrive`);
+  await row(page, mine).waitFor({ state: "detached" });
+
+  // Counts and queues stand above.
+  await page.goto(`${url}/#/jobs`);
+  await until("the counts", async () => /completed\s*1/.test(await page.locator('[data-chip="completed"]').innerText()));
+  await page.locator(".queue", { hasText: "mail" }).click();
+  await page.waitForURL(/queue=mail/);
+  await row(page, id).waitFor();
+  assert.equal(await rows(page).count(), 1);
+
+  // Pages: every job once.
+  await post("/v1/jobs/batch", { jobs: Array.from({ length: 120 }, () => ({ kind: "bulk", queue: "bulk" })) });
+  await page.goto(`${url}/#/jobs?kind=bulk`);
+  const seen = new Set();
+  for (const n of [50, 50, 20]) {
+    await until(`${n} rows`, async () => (await rows(page).count()) === n && !seen.has(await rows(page).first().getAttribute("data-id")));
+    for (const el of await rows(page).all()) seen.add(await el.getAttribute("data-id"));
+    if (n === 50) await page.getByText("next page").click();
+  }
+  assert.equal(seen.size, 120);
+  await page.getByText("first page").click();
+  await page.waitForURL(/kind=bulk$/);
+
+  // A refusal is shown with its words, and an id leads to its job.
+  await page.goto(`${url}/#/jobs?status=nonsense`);
+  await page.locator(".problem", { hasText: "nonsense" }).locator("a", { hasText: "invalid" }).waitFor();
+  await page.goto(`${url}/#/jobs`);
+  await page.locator("#filter").fill(id);
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "email.send" }).waitFor();
+  assert.equal((await get(`/v1/jobs/${id}`)).status, "completed");
+}, { allowed: [/422 \(Unprocessable/] });
+done();

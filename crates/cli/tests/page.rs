@@ -1,0 +1,121 @@
+//! The page in a real browser, on the real binary. The plays are in `browser/`; `scripts/test` installs what they need.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and waits by its own clock"
+)]
+
+mod bed;
+
+use bed::{Bed, wait_for};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A server that can be killed and started again at the same address.
+struct Serving {
+    bed: Bed,
+    address: String,
+    number: usize,
+}
+
+impl Serving {
+    fn start(command: &str) -> Self {
+        let address = {
+            let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            socket.local_addr().unwrap().to_string()
+        };
+        let mut serving = Self { bed: Bed::new(), address, number: 0 };
+        serving.again(command);
+        serving
+    }
+
+    fn again(&mut self, command: &str) {
+        self.number = self.bed.start(&[command, "--listen", &self.address]);
+        wait_for(|| std::net::TcpStream::connect(&self.address).is_ok());
+    }
+
+    /// What a play asks for, and the answer to it.
+    fn answer(&mut self, asked: &str) -> String {
+        match asked {
+            "kill" => {
+                self.bed.signal(self.number, "KILL");
+                self.bed.ended(self.number);
+                String::new()
+            }
+            "start" => {
+                self.again("serve");
+                String::new()
+            }
+            "enqueue" => (0..3).map(|_| self.bed.enqueue(&["meanwhile"])).collect::<Vec<_>>().join(" "),
+            other => panic!("a play asks for {other:?}, which nobody can do"),
+        }
+    }
+}
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser")
+}
+
+/// Plays a script against a server, doing what it asks for.
+fn play(serving: &mut Serving, script: &str, surroundings: &[(&str, &str)]) {
+    let driver = folder().join("node_modules/playwright-core");
+    assert!(driver.exists(), "{} is missing; run `npm ci` in {}", driver.display(), folder().display());
+    let mut command = Command::new("node");
+    command.arg(folder().join(script)).envs(surroundings.iter().copied());
+    command.env("PAGE_URL", format!("http://{}", serving.address));
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut answers = child.stdin.take().unwrap();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap) {
+        match line.strip_prefix("ask ") {
+            Some(asked) => writeln!(answers, "{}", serving.answer(asked)).unwrap(),
+            None => println!("{line}"),
+        }
+    }
+    assert!(child.wait().unwrap().success(), "{script}: see its output above");
+}
+
+#[test]
+fn the_list_is_live_filtered_and_paged() {
+    play(&mut Serving::start("serve"), "watch.mjs", &[]);
+}
+
+#[test]
+fn a_job_is_shown_and_acted_on() {
+    play(&mut Serving::start("serve"), "acts.mjs", &[]);
+}
+
+#[test]
+fn text_stays_text_and_fits_narrow_screens() {
+    play(&mut Serving::start("serve"), "hostile.mjs", &[]);
+}
+
+#[test]
+fn a_key_signs_in() {
+    let mut serving = Serving::start("serve");
+    let job = serving.bed.enqueue(&["guarded", "--delay", "1h"]);
+    let make = |name: &str, role: &str| {
+        let made = serving.bed.json(&["keys", "create", name, "--role", role]);
+        made["secret"].as_str().unwrap().to_owned()
+    };
+    let (admin, viewer) = (make("root", "admin"), make("looker", "viewer"));
+    play(&mut serving, "sign.mjs", &[("PAGE_ADMIN", &admin), ("PAGE_VIEWER", &viewer), ("PAGE_JOB", &job)]);
+}
+
+#[test]
+fn a_killed_server_is_waited_for_and_nothing_is_missed() {
+    play(&mut Serving::start("serve"), "restart.mjs", &[]);
+}
+
+/// With `BLESS=1` the picture becomes the one in the README.
+#[test]
+fn the_demo_is_worth_a_look() {
+    let mut serving = Serving::start("demo");
+    let picture = if std::env::var_os("BLESS").is_some() {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/screenshot.png")
+    } else {
+        serving.bed.path("screenshot.png")
+    };
+    play(&mut serving, "demo.mjs", &[("PAGE_PICTURE", picture.to_str().unwrap())]);
+}
