@@ -19,8 +19,8 @@ const shown = (signal) =>
     signal.addEventListener("abort", wake, { once: true });
   });
 
-// follow("/v1/feed", { params, signal, onOpen, onEvents, onState }). onOpen(isFresh): events come from here on; a fresh one
-// resumes nothing, so whatever is shown has to be read once more.
+// follow("/v1/feed", { params, after, signal, onOpen, onEvents, onState }). Without `after` events come from now on: whatever was
+// read before onOpen may be older than the first of them, and has to be read once more.
 export async function follow(path, { params = {}, after = "", signal, onOpen, onEvents, onState }) {
   const batch = new Batch(onEvents, signal);
   let cursor = after;
@@ -29,11 +29,10 @@ export async function follow(path, { params = {}, after = "", signal, onOpen, on
     if (document.hidden) await shown(signal);
     if (signal.aborted) return;
     try {
-      const isFresh = cursor === "";
       const opened = () => {
         failed = 0;
         onState("live");
-        onOpen?.(isFresh);
+        onOpen?.();
       };
       for await (const { id, text } of listen(path, { ...params, after: cursor }, signal, opened)) {
         if (text) batch.add(parseExact(text));

@@ -16,13 +16,14 @@ const REFRESH_MS = 1000;
 export function mount(root, { params, signal, setLive }) {
   const list = new JobList(params, signal);
   const top = h("section", { class: "overview", aria: { label: "overview" } });
-  const queues = overview(top, params, signal, (problem) => list.trouble(problem));
+  const queues = overview(top, params, signal, (problem) => (problem ? list.trouble(problem) : list.isTroubled && list.load()));
   const known = () => ({ queue: queues, kind: list.values((job) => [job.kind]), tag: list.values((job) => job.tags) });
   fill(root, h("h1", { class: "hidden" }, "Jobs"), top, filterBox(params, known), list.el);
   list.load();
   follow("/v1/feed", {
     params: pick(params, FIXED), signal, onState: setLive,
-    onOpen: (isFresh) => isFresh && list.load(),
+    // A stream that goes on tells what was missed; the page is read once more for what is no event, such as trouble.
+    onOpen: () => list.load(),
     onEvents: (events) => list.hear(events),
   });
 }
@@ -84,11 +85,13 @@ class JobList {
 
   trouble(problem) {
     if (this.signal.aborted || problem.status === 401) return;
+    this.isTroubled = true;
     fill(this.note, problemBox(problem, () => this.load()));
   }
 
   show({ jobs, next_cursor: next }) {
     if (this.signal.aborted) return;
+    this.isTroubled = false;
     const was = this.#rows;
     const isFirst = was.size === 0;
     this.#rows = new Map(jobs.map((job) => {

@@ -37,14 +37,14 @@ function card(params, queue) {
   const { enqueued, completed, dead } = queue.rates;
   return h("a", { class: "queue", href: address(params, { queue: isOn ? "" : queue.name }), aria: { current: isOn }, title: isOn ? "show all queues" : `only queue ${queue.name}` },
     h("span", { class: "name" }, queue.name, queue.paused && h("span", { class: "flag" }, icon("waiting"), "paused")),
-    h("span", { class: "depth" }, h("b", null, queue.due_capped ? "10k+" : many(Number(queue.due))), " due",
+    h("span", { class: "depth", title: "jobs that a worker could take now" }, h("b", null, queue.due_capped ? "10k+" : many(Number(queue.due))), " due",
       queue.oldest_due_at && [", oldest ", ago(queue.oldest_due_at)]),
     h("span", { class: "rates", title: "per second, over the last minute, as this server saw it" },
       `${rate(enqueued)} in · ${rate(completed)} done`, dead > 0 && h("span", { class: "bad" }, ` · ${rate(dead)} dead`), " /s"));
 }
 
-// Fills `el` for an address, and again as time goes. Answers the queues' names as far as they are known.
-export function overview(el, params, signal, onProblem) {
+// Fills `el` for an address, and again as time goes; `onLook` hears what went wrong, or null. Answers the queues' names.
+export function overview(el, params, signal, onLook) {
   const strip = h("nav", { class: "chips", aria: { label: "jobs by status" } }, chips(params, null));
   const queues = h("nav", { class: "queues", aria: { label: "queues" }, hidden: true });
   const names = new Set();
@@ -57,8 +57,9 @@ export function overview(el, params, signal, onProblem) {
       answer.queues.forEach((queue) => names.add(queue.name));
       queues.hidden = answer.queues.length === 0;
       refill(queues, answer.queues.slice(0, 12).map((queue) => card(params, queue)), answer.queues.length > 12 && h("a", { class: "queue", href: "#/queues" }, `${answer.queues.length - 12} more`));
+      onLook(null);
     } catch (error) {
-      if (!signal.aborted) onProblem?.(error);
+      if (!signal.aborted) onLook(error);
     }
   };
   look();

@@ -37,7 +37,8 @@ function live(root, title, { signal, setLive, types }, read, paint) {
   });
 }
 
-const cells = (heads) => h("thead", null, h("tr", null, heads.map((text) => h("th", { scope: "col" }, text))));
+const NUMBERS = ["Due", "In /s", "Started /s", "Done /s", "Dead /s", "At once", "Up"];
+const cells = (heads) => h("thead", null, h("tr", null, heads.map((text) => h("th", { scope: "col", class: NUMBERS.includes(text) && "num" }, text))));
 
 const acted = (look) => () => {
   dispatchEvent(new Event("approvals"));

@@ -21,6 +21,7 @@ await stage(async (page) => {
   await state(page, "live");
   for (const id of [...meanwhile, await enqueue("after")]) await page.locator(`tr[data-id="${id}"]`).waitFor();
   assert.equal(await page.locator("table.jobs tbody tr").count(), 5, "each once");
+  await page.locator(".problem").waitFor({ state: "detached" });
 
   // The same for one job: its log goes on where it broke.
   await page.goto(`${url}/#/jobs/${before}`);
