@@ -2,7 +2,7 @@
 
 import { get, onStranger } from "./api.js";
 import { empty, fill } from "./dom.js";
-import { ID } from "./filter.js";
+import { ID, last } from "./filter.js";
 import * as job from "./job.js";
 import * as jobs from "./jobs.js";
 import { showWho, signIn } from "./sign.js";
@@ -107,7 +107,7 @@ document.addEventListener("keydown", (event) => {
       setTimeout(() => document.getElementById("filter")?.focus(), 0);
     }
   } else if (event.key === "Escape" && event.target === box) box.blur();
-  else if (event.key === "Escape" && !isTyping && shown?.id && !document.querySelector("dialog[open]")) history.back();
+  else if (event.key === "Escape" && !isTyping && shown?.id && !document.querySelector("dialog[open]")) location.hash = last.list;
 });
 
 addEventListener("hashchange", show);

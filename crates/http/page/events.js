@@ -87,8 +87,9 @@ export class EventLog {
     for (const event of fresh) {
       this.#known.set(event.version, event);
       const row = this.row(event);
-      const below = [...this.body.children].find((el) => Number(el.dataset.version) < event.version);
-      this.body.insertBefore(row, below ?? null);
+      let below = this.body.firstElementChild;
+      while (below && Number(below.dataset.version) > event.version) below = below.nextElementSibling;
+      this.body.insertBefore(row, below);
     }
     return fresh.length > 0;
   }

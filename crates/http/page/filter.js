@@ -47,6 +47,9 @@ export function address(params, changes) {
   return next.size ? `#/jobs?${next}` : "#/jobs";
 }
 
+// The list that was looked at last, to go back to.
+export const last = { list: "#/jobs" };
+
 // The box. `known` gives values to offer: { queue: [...], kind: [...], tag: [...] }.
 export function filterBox(params, known) {
   const offers = h("datalist", { id: "offers" });

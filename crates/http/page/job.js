@@ -5,6 +5,7 @@ import { approvalCard, cancel, fork, redrive } from "./acts.js";
 import { copyButton, empty, fill, h, problemBox, refill } from "./dom.js";
 import { EventLog } from "./events.js";
 import { follow } from "./feed.js";
+import { last } from "./filter.js";
 import { jsonBox, textBox, valueBox } from "./json.js";
 import { LogLines } from "./log.js";
 import { bar, short } from "./row.js";
@@ -197,7 +198,7 @@ class JobView {
   }
 }
 
-const back = () => h("p", { class: "back" }, h("a", { href: "#/jobs" }, "← jobs"));
+const back = () => h("p", { class: "back" }, h("a", { href: last.list }, "← jobs"));
 
 function head(job) {
   return [

@@ -3,7 +3,7 @@
 import { get } from "./api.js";
 import { empty, fill, h, problemBox } from "./dom.js";
 import { follow } from "./feed.js";
-import { FILTERS, FIXED, filterBox, pick } from "./filter.js";
+import { FILTERS, FIXED, filterBox, last, pick } from "./filter.js";
 import { overview } from "./overview.js";
 import { HEADS, Row } from "./row.js";
 import { fold, fresh } from "./status.js";
@@ -14,6 +14,7 @@ const FLOOD = 500;
 const REFRESH_MS = 1000;
 
 export function mount(root, { params, signal, setLive }) {
+  last.list = location.hash || "#/jobs";
   const list = new JobList(params, signal);
   const top = h("section", { class: "overview", aria: { label: "overview" } });
   const queues = overview(top, params, signal, (problem) => (problem ? list.trouble(problem) : list.isTroubled && list.load()));

@@ -16,7 +16,7 @@ const CHIPS = [
 ];
 
 export const many = (n) => (n >= CAP ? "10k+" : n.toLocaleString("en"));
-const rate = (n) => (n >= 10 ? Math.round(n) : Number(n).toFixed(1).replace(".0", ""));
+const rate = (n) => (n >= 10 ? Math.round(n) : n > 0 && n < 0.1 ? "<0.1" : Number(n).toFixed(1).replace(".0", ""));
 
 function chips(params, counted) {
   const asked = params.get("dead") ? "dead" : params.get("status");

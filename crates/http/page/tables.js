@@ -62,6 +62,7 @@ export function approvals(root, { params, ...view }) {
         Number(approval.required) > 1 && ` · ${approval.approved} of ${approval.required} votes`,
         approval.approvers.length > 0 && ` · for ${approval.approvers.join(", ")}`,
         approval.decisions.map((vote) => ` · ${vote.decision === "approve" ? "approved" : "denied"} by ${vote.by}${vote.reason ? `: ${vote.reason}` : ""}`)))),
+    answer.next_cursor && h("p", { class: "muted" }, "These are the newest 100."),
   ]);
 }
 

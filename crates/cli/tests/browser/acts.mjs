@@ -53,6 +53,14 @@ await stage(async (page) => {
   await isNow(page, "pending");
   await page.getByRole("button", { name: "back to now" }).click();
 
+  // Numbers that JavaScript would round stand as they were sent.
+  const exact = '{"big": 123456789012345678901234567890, "one": 1.0}';
+  const body = `{"kind": "exact", "payload": ${exact}, "delay": "1h"}`;
+  const made = await (await fetch(`${url}/v1/jobs`, { method: "POST", headers: { "content-type": "application/json" }, body })).json();
+  await page.goto(`${url}/#/jobs/${made.job.id}`);
+  await page.getByRole("region", { name: "Payload" }).getByText("123456789012345678901234567890").waitFor();
+  await page.getByRole("region", { name: "Payload" }).getByText("1.0", { exact: true }).waitFor();
+
   // Cancel asks first, and Esc is no; then redrive, and fork.
   const doomed = await enqueue("report.build", { payload: { n: 1 }, delay: "1h" });
   await page.goto(`${url}/#/jobs/${doomed}`);

@@ -20,7 +20,7 @@ await stage(async (page) => {
   await row(page, id).locator('[data-status="running"]').waitFor();
   await worker.act("progress", { progress: 40, stage: "packing" });
   await row(page, id).getByText("packing").waitFor();
-  assert.equal(await row(page, id).locator("progress").getAttribute("value").catch(() => null) ?? "40", "40");
+  assert.equal(await row(page, id).locator("progress").evaluate((bar) => bar.value), 40);
   await worker.act("complete", { result: 1 });
   await row(page, id).locator('[data-status="completed"]').waitFor();
   await page.getByText("No jobs yet").waitFor({ state: "detached" });
@@ -88,5 +88,12 @@ await stage(async (page) => {
   await page.keyboard.press("Enter");
   await page.getByRole("heading", { name: "email.send" }).waitFor();
   assert.equal((await get(`/v1/jobs/${id}`)).status, "completed");
+
+  // Esc leads back to the list as it was.
+  await page.goto(`${url}/#/jobs?queue=mail`);
+  await row(page, id).click();
+  await page.getByRole("heading", { name: "email.send" }).waitFor();
+  await page.keyboard.press("Escape");
+  await page.waitForURL(/queue=mail$/);
 }, { allowed: [/422 \(Unprocessable/] });
 done();
