@@ -89,6 +89,21 @@ await stage(async (page) => {
   await page.getByRole("heading", { name: "email.send" }).waitFor();
   assert.equal((await get(`/v1/jobs/${id}`)).status, "completed");
 
+  // A page that nobody sees holds no stream; seen again, it shows what it missed.
+  await page.goto(`${url}/#/jobs`);
+  await isLive(page);
+  const see = (isHidden) => page.evaluate((isHidden) => {
+    Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, isHidden);
+  const listeners = async () => /^windlass_feed_listeners (\d+)/m.exec(await (await fetch(`${url}/metrics`)).text())[1];
+  await see(true);
+  await until("the stream has ended", async () => (await listeners()) === "0");
+  const unseen = await enqueue("unseen");
+  await see(false);
+  await row(page, unseen).waitFor();
+  await until("it listens again", async () => (await listeners()) === "1");
+
   // Esc leads back to the list as it was.
   await page.goto(`${url}/#/jobs?queue=mail`);
   await row(page, id).click();
