@@ -1,6 +1,7 @@
 -- Completes held jobs, each under its own lease. A row that somebody else holds locked, that was refused, or whose end
 -- entails more (a parent, a key to free, an open approval) is left out, and is settled by itself.
 -- $1 jobs  $2 lease hashes  $3 results  $4 is_json  $5 now or null  $6 whether there are results
+-- OFFSET 0 keeps a job's approvals from being looked for among all that are pending.
 -- Differs: SQLite settles row by row.
 WITH moment AS MATERIALIZED (
   SELECT coalesce($5::timestamptz, clock_timestamp()) AS now
@@ -12,7 +13,7 @@ WITH moment AS MATERIALIZED (
       AND j.due_at > (SELECT now FROM moment) AND (j.deadline_at IS NULL OR j.deadline_at > (SELECT now FROM moment))
       AND j.unique_policy IS DISTINCT FROM 'active'
       AND (j.version = 2 OR NOT EXISTS (
-        SELECT 1 FROM windlass.approvals p WHERE p.job_id = j.id AND p.status = 'pending'))
+        SELECT 1 FROM (SELECT status FROM windlass.approvals WHERE job_id = j.id OFFSET 0) p WHERE p.status = 'pending'))
     FOR UPDATE SKIP LOCKED
   ) j
 ), moved AS (

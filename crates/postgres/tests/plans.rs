@@ -36,7 +36,7 @@ const PLANNED: &[Planned] = &[
             DUE,
             "using jobs_worker on jobs",
             "(claim = $11)",
-            "TID Cond: (ctid = d.tid)",
+            "Tid Scan on jobs",
         ],
     ),
     (
@@ -56,13 +56,13 @@ const PLANNED: &[Planned] = &[
         "uuid[], bytea[], bytea[], boolean[], timestamptz, boolean",
         "array_fill(ID::uuid, '{500}'), array_fill('\\x00'::bytea, '{500}'), \
          array_fill('\\x00'::bytea, '{500}'), array_fill(true, '{500}'), NULL, true",
-        &["Index Scan using jobs_pkey on jobs", "TID Cond: (ctid = h.tid)"],
+        &["Index Scan using jobs_pkey on jobs", "Tid Scan on jobs", "approvals_job"],
     ),
     (
         "extend",
         "uuid[], bytea[], bigint, timestamptz",
         "array_fill(ID::uuid, '{500}'), array_fill('\\x00'::bytea, '{500}'), 30000, NULL",
-        &["Index Scan using jobs_pkey on jobs", "TID Cond: (ctid = held.tid)"],
+        &["Index Scan using jobs_pkey on jobs", "Tid Scan on jobs"],
     ),
     (
         "enqueue",
