@@ -119,8 +119,8 @@ pub enum Command {
 
 const WORK: &str = "\
 The program gets the payload on standard input (null if there is none), and in its environment WINDLASS_JOB_ID,
-WINDLASS_KIND, WINDLASS_ATTEMPT (the fence), WINDLASS_LEASE_TOKEN and, with --url, WINDLASS_URL. It gets no store and
-no key. The last line of its standard output, if it is JSON, is the result. Its standard error goes to the job's log.
+WINDLASS_KIND, WINDLASS_ATTEMPT (the fence), WINDLASS_LEASE_TOKEN and, with --url, WINDLASS_URL: the token is the bearer
+of its own job there. It gets no store and no key. The last line of its standard output, if it is JSON, is the result. Its standard error goes to the job's log.
 
 Exit codes of the program:
   0      done
@@ -133,7 +133,8 @@ after --kill-after.
 
 Examples:
   windlass work --queue mail --kind email.send --concurrency 8 --exec ./send-email.sh
-  windlass work --queue default --exec python3 handler.py --verbose";
+  windlass work --queue default --exec python3 handler.py --verbose
+  windlass work --url https://jobs.example.org --key wl_… --queue mail --exec ./send-email.sh      through a server";
 
 /// `windlass work`
 #[derive(Debug, Args)]

@@ -120,6 +120,10 @@ async fn of_queue(
 fn of_workers(workers: &[Worker], now: Timestamp) -> Vec<Finding> {
     let of = |worker: &Worker| {
         let (id, seen) = (&worker.id, worker.seen_at);
+        // One that drained and went has said goodbye.
+        if worker.expires_at <= now && worker.draining {
+            return None;
+        }
         if worker.expires_at <= now {
             let what = format!("worker {id} was last seen at {seen} and did not say goodbye");
             return Some(found(

@@ -6,7 +6,7 @@
 //! | where each setting comes from | [`settings`] |
 //! | how a command reaches jobs, on a store or through a server | [`door`] |
 //! | what is printed, and how a failure becomes an exit code | [`out`], [`fail`] |
-//! | any program as a handler | [`work`], [`exec`] |
+//! | any program as a handler, on a store or through a server | [`work`], [`exec`], [`through`] |
 //!
 //! This is the only room that knows everything. It decides nothing about jobs: the store does.
 
@@ -29,7 +29,9 @@ mod settings;
 mod shape;
 mod show;
 mod span;
+mod through;
 mod verify;
+mod wire;
 mod work;
 
 use args::Cli;

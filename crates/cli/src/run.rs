@@ -37,6 +37,7 @@ pub async fn run(cli: Cli, out: &Out) -> Outcome {
         | Command::Workers(_)
         | Command::Audit(_)
         | Command::Keys(_) => on_door(cli.command, &settings, out).await,
+        Command::Work(args) => work::run(args, &settings).await,
         command => on_own_store(command, &settings, out).await,
     }
 }
@@ -51,7 +52,6 @@ async fn on_own_store(command: Command, settings: &Settings, out: &Out) -> Outco
         Command::Migrate(args) => migrate::run(&args, settings, out).await,
         Command::Verify(args) => verify::run(&args, settings, out).await,
         Command::Doctor => doctor::run(settings, out).await,
-        Command::Work(args) => work::run(args, settings).await,
         Command::Serve(args) => serve::run(args, settings, out).await,
         Command::Demo(args) => demo::run(args, settings, out).await,
         _ => Ok(()),

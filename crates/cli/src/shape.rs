@@ -6,7 +6,7 @@ mod job;
 mod registry;
 
 pub use job::{as_it_stood, event, job, listed, log_line};
-pub use registry::{ROLES, access_key, approval, audit_entry, queue, role_word, worker};
+pub use registry::{ROLES, access_key, approval, audit_entry, backoff, queue, role_word, worker};
 
 use crate::fail::{Failure, Outcome};
 use base64::Engine as _;
@@ -75,6 +75,11 @@ impl Doc {
             None => return self.put(base64, STANDARD.encode(payload.as_bytes())),
         }
         self
+    }
+
+    /// About how many bytes it takes.
+    pub fn size(&self) -> usize {
+        self.fields.iter().map(|(name, value)| name.len() + value.get().len() + 4).sum()
     }
 
     /// Whether nothing was put into it.

@@ -6,6 +6,8 @@ use crate::fail::{Failure, Outcome};
 use crate::reap::Reaper;
 use crate::run::open;
 use crate::settings::Settings;
+use crate::through::ThroughServer;
+use crate::wire::Wire;
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -13,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 use windlass_engine::{BoxError, Handler, RunError, Shutdown, Worker};
+use windlass_store::Store;
 
 /// Beyond what a program has to end by itself, so that it is we who stop it and not the engine.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -23,21 +26,76 @@ const RENEWING: usize = 2;
 pub async fn run(args: WorkArgs, settings: &Settings) -> Outcome {
     check_program(&args.exec)?;
     log_to_stderr();
-    let client = open(settings, true, None).await?;
+    let shutdown =
+        Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let (reaper, leave) = Reaper::new();
-    let (kill_after, deadline) = (args.kill_after.duration(), args.shutdown_deadline.duration());
-    let program = Arc::new(Program {
+    let program = Program {
         words: args.exec.clone(),
         url: settings.url.as_ref().map(|url| url.value.clone()),
-        kill_after,
-        patience: deadline,
+        kill_after: args.kill_after.duration(),
+        patience: args.shutdown_deadline.duration(),
         leave,
-    });
+    };
+    let server = through_server(&args, settings, &shutdown).await?;
+    let worker = match &server {
+        Some(server) => Worker::new(Arc::clone(server) as Arc<dyn Store>),
+        None => on_store(settings).await?,
+    };
+    let worker = configured(worker, &args, Arc::new(program));
+    let (ended, end) = tokio::sync::oneshot::channel::<()>();
+    let working = async {
+        let end = worker.run(shutdown).await;
+        drop(ended);
+        end
+    };
+    let (worked, ()) = tokio::join!(working, reaper.run(async { drop(end.await) }));
+    worked.map_err(|error| match error {
+        RunError::Invalid(invalid) => invalid.into(),
+        other => Failure::failed(other.to_string()),
+    })?;
+    server.and_then(|server| server.refused()).map_or(Ok(()), Err)
+}
+
+/// The server to work through, if one is named more strongly than a store. Named beside a store, it is for the programs.
+async fn through_server(
+    args: &WorkArgs,
+    settings: &Settings,
+    shutdown: &Shutdown,
+) -> Outcome<Option<Arc<ThroughServer>>> {
+    let Some(url) = settings.url.as_ref().filter(|url| url.source < settings.store.source) else {
+        return Ok(None);
+    };
+    let wire = Wire::new(&url.value, settings.key.as_ref().map(|key| key.value.clone()))?;
+    let mut queues = args.queue.clone();
+    queues.sort();
+    queues.dedup();
+    Ok(Some(Arc::new(ThroughServer::open(wire, queues.len(), shutdown.clone()).await?)))
+}
+
+/// A worker on the store that is in force. Renewals of PostgreSQL go through connections of their own.
+async fn on_store(settings: &Settings) -> Outcome<Worker> {
+    let client = open(settings, true, None).await?;
+    let worker = Worker::new(Arc::clone(client.store()));
+    if !settings.store.value.starts_with("postgres") {
+        return Ok(worker);
+    }
+    let settings = settings.clone();
+    Ok(worker.renew_through(move || {
+        let settings = settings.clone();
+        async move {
+            let client = open(&settings, false, Some(RENEWING)).await;
+            client.map(|client| Arc::clone(client.store())).map_err(|failure| BoxError::from(failure.detail))
+        }
+    }))
+}
+
+fn configured(worker: Worker, args: &WorkArgs, program: Arc<Program>) -> Worker {
+    let (kill_after, deadline) = (program.kill_after, program.patience);
     let handler = Handler::from_fn(move |attempt| {
         let program = Arc::clone(&program);
         async move { program.run(attempt).await }
     });
-    let mut worker = Worker::new(Arc::clone(client.store()))
+    let mut worker = worker
         .identity(&identity())
         .lease(args.lease.duration())
         .cancel_grace(kill_after + MARGIN)
@@ -51,31 +109,7 @@ pub async fn run(args: WorkArgs, settings: &Settings) -> Outcome {
     if args.kind.is_empty() {
         worker = worker.handle_any(handler);
     }
-    if settings.store.value.starts_with("postgres") {
-        let settings = settings.clone();
-        worker = worker.renew_through(move || {
-            let settings = settings.clone();
-            async move {
-                let client = open(&settings, false, Some(RENEWING)).await;
-                client
-                    .map(|client| Arc::clone(client.store()))
-                    .map_err(|failure| BoxError::from(failure.detail))
-            }
-        });
-    }
-    let shutdown =
-        Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
-    let (ended, end) = tokio::sync::oneshot::channel::<()>();
-    let working = async {
-        let end = worker.run(shutdown).await;
-        drop(ended);
-        end
-    };
-    let (worked, ()) = tokio::join!(working, reaper.run(async { drop(end.await) }));
-    worked.map_err(|error| match error {
-        RunError::Invalid(invalid) => invalid.into(),
-        other => Failure::failed(other.to_string()),
-    })
+    worker
 }
 
 /// What its identity begins with, for people.

@@ -84,7 +84,10 @@ fn a_failure_uses_a_retry_and_the_fence_grows() {
 fn a_program_knows_its_job_and_no_secret() {
     let mut bed = Bed::new();
     let script = "env | sort > seen.tmp && mv seen.tmp seen";
-    let words = [&["--url", "http://127.0.0.1:7070", "--key", "wl_secret"][..], &sh(script)].concat();
+    let store = bed.url();
+    let words =
+        [&["--store", &store, "--url", "http://127.0.0.1:7070", "--key", "wl_secret"][..], &sh(script)]
+            .concat();
     bed.work(&words);
     let id = bed.enqueue(&["k"]);
     bed.until_status(&id, "completed");

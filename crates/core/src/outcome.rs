@@ -83,6 +83,16 @@ impl Failure {
         let message = if message.is_empty() { "the handler gave no reason" } else { message };
         Ok(Self { code, message: message.to_owned() })
     }
+
+    /// One word.
+    pub fn code(&self) -> &Who {
+        &self.code
+    }
+
+    /// What went wrong.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
 }
 
 /// What the store found under the lock that already answers a wait.

@@ -1,6 +1,6 @@
 //! A store under somebody else's clock, so that a test decides what time it is.
 
-use crate::verbs::every_verb;
+use crate::every_verb;
 use crate::*;
 use std::sync::Arc;
 use windlass_core::Timestamp;

@@ -1,6 +1,6 @@
 //! A store that misbehaves as networks and databases do, by a seeded plan, so that a failure can be replayed.
 
-use crate::verbs::every_verb;
+use crate::every_verb;
 use crate::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

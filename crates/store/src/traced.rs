@@ -1,6 +1,6 @@
 //! A store that tells what it does: one span per verb, named like the verb, with how long it took and how it ended.
 
-use crate::verbs::every_verb;
+use crate::every_verb;
 use crate::*;
 use std::sync::Arc;
 use tracing::Instrument;

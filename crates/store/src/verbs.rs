@@ -1,6 +1,8 @@
 //! The verbs as one table, from which the decorators are made. A verb that is missing here does not compile.
 
-/// Calls `$then!` with every verb: trait, name, request, answer.
+/// Calls `$then!` with every verb: trait, name, request, answer. The types must be in scope where it is called, and the
+/// store must have a field `inner` with `hints()`.
+#[macro_export]
 macro_rules! every_verb {
     ($then:ident) => {
         $then! {
@@ -74,5 +76,3 @@ macro_rules! every_verb {
         }
     };
 }
-
-pub(crate) use every_verb;

@@ -1,12 +1,11 @@
 //! A server, asked over HTTP. The answers are passed on as they come.
 
 use super::{Action, Door, Draft, KeyDraft, Pairs};
-use crate::fail::{Exit, Failure, Outcome};
+use crate::fail::{Exit, Outcome};
 use crate::shape::{Doc, Reply, role_word, seconds, time};
+use crate::wire::{Request, Wire, encoded};
 use async_trait::async_trait;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::{Client, Method, StatusCode};
-use serde_json::Value;
+use reqwest::Method;
 use std::time::Duration;
 use windlass_core::lease::hex;
 use windlass_core::{ApprovalId, JobId, Key, Name, Payload, QueueDefaults, RunAt, Who};
@@ -23,22 +22,13 @@ const POLL: Duration = Duration::from_millis(500);
 
 /// A server, asked over HTTP.
 pub struct Remote {
-    client: Client,
-    base: String,
-    key: Option<String>,
+    wire: Wire,
 }
 
 impl Remote {
     /// The server at `url`.
     pub fn new(url: &str, key: Option<String>) -> Outcome<Self> {
-        if !url.starts_with("http://") && !url.starts_with("https://") {
-            return Err(Failure::usage("the server's URL must begin with http:// or https://"));
-        }
-        // Nobody else installs one; a second time is no harm.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let built = Client::builder().timeout(PATIENCE).connect_timeout(Duration::from_secs(10)).build();
-        let client = built.map_err(|e| Failure::failed(format!("no HTTP client can be made: {e}")))?;
-        Ok(Self { client, base: url.trim_end_matches('/').to_owned(), key })
+        Ok(Self { wire: Wire::new(url, key)? })
     }
 
     async fn get(&self, path: &str, query: &[(&str, String)]) -> Outcome<Reply> {
@@ -56,19 +46,12 @@ impl Remote {
     /// Sends a request, and the very same again when its answer was lost: its key makes it the same.
     async fn send(&self, method: Method, path: &str, body: Option<String>) -> Outcome<Reply> {
         let key = hex(&fresh::random::<16>());
+        let idempotency_key = (method == Method::POST).then_some(key.as_str());
+        let request =
+            Request { method: &method, path, body: body.as_deref(), idempotency_key, patience: PATIENCE };
         let mut tries = 1;
         loop {
-            let mut request = self.client.request(method.clone(), format!("{}{path}", self.base));
-            if let Some(bearer) = &self.key {
-                request = request.bearer_auth(bearer);
-            }
-            if method == Method::POST {
-                request = request.header("Idempotency-Key", &key);
-            }
-            if let Some(body) = &body {
-                request = request.header("Content-Type", "application/json").body(body.clone());
-            }
-            let failure = match heard(request.send().await).await {
+            let failure = match self.wire.send(request).await {
                 Ok(reply) => return Ok(reply),
                 Err(failure) => failure,
             };
@@ -79,44 +62,6 @@ impl Remote {
             tokio::time::sleep(PAUSE).await;
         }
     }
-}
-
-/// The answer, or what the server or the way to it said instead.
-async fn heard(answer: reqwest::Result<reqwest::Response>) -> Outcome<Reply> {
-    let lost = |e: reqwest::Error| {
-        let mut told = e.without_url().to_string();
-        if told.is_empty() {
-            told = "no reason is given".to_owned();
-        }
-        Failure::unavailable(format!("the server does not answer: {told}; check --url, and that it runs"))
-    };
-    let response = answer.map_err(lost)?;
-    let status = response.status();
-    let text = response.text().await.map_err(lost)?;
-    let value: Value = serde_json::from_str(&text).unwrap_or_default();
-    if status.is_success() && !value.is_null() {
-        return Ok(Reply { text, value });
-    }
-    Err(problem(status, &value))
-}
-
-fn problem(status: StatusCode, value: &Value) -> Failure {
-    let exit = match status.as_u16() {
-        404 => Exit::NotFound,
-        400 | 405 | 413 | 415 | 422 => Exit::Usage,
-        401..=499 if status != StatusCode::TOO_MANY_REQUESTS => Exit::Refused,
-        200..=399 => Exit::Failed,
-        _ => Exit::Unavailable,
-    };
-    let word = |name: &str| value[name].as_str().filter(|text| !text.is_empty());
-    let code = word("code").unwrap_or("unavailable");
-    let told = word("detail").or_else(|| word("title"));
-    let plain = || format!("the server answered {status} without a reason; is {code} a Windlass server?");
-    Failure::new(exit, code, told.map_or_else(plain, str::to_owned))
-}
-
-fn encoded(text: &str) -> String {
-    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
 fn filter(pairs: &Pairs) -> Doc {

@@ -62,7 +62,7 @@ fn row(job: &Job, facts: &Facts, error: Option<Doc>) -> Doc {
     if let Some(Scope::Schedule(name)) = facts.unique.as_ref().map(|unique| &unique.scope) {
         doc.put("schedule", name);
     }
-    doc.put_some("timeout", job.timeout_ms.map(seconds));
+    doc.put_some("timeout", job.timeout_ms.map(seconds)).put_some("backoff", job.backoff.map(super::backoff));
     doc.put_some("cancel_requested_at", job.cancel_requested_at.map(time));
     doc.put("created_at", time(job.created_at)).put("started_at", job.started_at.map(time));
     doc.put("updated_at", time(job.updated_at)).put("finished_at", job.finished_at.map(time));

@@ -2,7 +2,7 @@
 
 use super::{Doc, seconds, time};
 use windlass_core::wait::Decision;
-use windlass_core::{AccessKey, AuditEntry, Role, Timestamp, Worker};
+use windlass_core::{AccessKey, AuditEntry, Backoff, Role, Timestamp, Worker};
 use windlass_store::{ApprovalView, QueueState};
 
 /// Every role.
@@ -58,13 +58,16 @@ pub fn queue(state: &QueueState) -> Doc {
     defaults.put_some("max_retries", of.max_retries).put_some("timeout", of.timeout_ms.map(seconds));
     defaults.put_some("lease", of.lease_ms.map(|ms| seconds(ms.get())));
     defaults.put_some("grace", of.grace_ms.map(seconds));
-    if let Some(backoff) = of.backoff {
-        let mut spacing = Doc::default();
-        spacing.put("base", seconds(backoff.base_ms)).put("max", seconds(backoff.max_ms));
-        spacing.put("multiplier", backoff.multiplier).put("jitter", backoff.jitter);
-        defaults.put("backoff", spacing);
-    }
+    defaults.put_some("backoff", of.backoff.map(backoff));
     doc.put("defaults", defaults);
+    doc
+}
+
+/// How retries are spaced.
+pub fn backoff(backoff: Backoff) -> Doc {
+    let mut doc = Doc::default();
+    doc.put("base", seconds(backoff.base_ms)).put("max", seconds(backoff.max_ms));
+    doc.put("multiplier", backoff.multiplier).put("jitter", backoff.jitter);
     doc
 }
 

@@ -114,6 +114,29 @@ impl Bed {
         self.started.len() - 1
     }
 
+    /// Starts `serve` or `demo` on a port of its own, and answers its URL and number.
+    pub fn serve(&mut self, command: &str) -> (String, usize) {
+        let address = format!("127.0.0.1:{}", free_port());
+        let server = self.serve_at(command, &address);
+        (format!("http://{address}"), server)
+    }
+
+    /// Starts `serve` or `demo` there, and waits until it answers.
+    pub fn serve_at(&mut self, command: &str, address: &str) -> usize {
+        let server = self.start(&[command, "--listen", address]);
+        wait_for(|| std::net::TcpStream::connect(address).is_ok());
+        server
+    }
+
+    /// Starts a worker that goes through a server and knows no store.
+    pub fn work_through(&mut self, url: &str, words: &[&str]) -> usize {
+        let log = std::fs::File::create(self.path(&format!("log-{}", self.started.len()))).unwrap();
+        let mut command = self.command(&[&["work", "--queue", "default", "--url", url], words].concat());
+        command.env_remove("WINDLASS_STORE").stdout(Stdio::null()).stderr(log);
+        self.started.push(command.spawn().unwrap());
+        self.started.len() - 1
+    }
+
     pub fn pid(&self, started: usize) -> u32 {
         self.started[started].id()
     }
@@ -173,6 +196,11 @@ pub fn wait_for(mut is_so: impl FnMut() -> bool) {
         assert!(Instant::now() < until, "it did not come within {PATIENCE:?}");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 /// Sends a signal with the shell's own means.

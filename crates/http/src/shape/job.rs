@@ -1,6 +1,7 @@
 //! A job as users see it.
 
 use super::raw::{Raw, Shown};
+use super::registry::BackoffOut;
 use super::time::{Span, Time};
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -90,6 +91,9 @@ pub(crate) struct JobShape {
     /// How long one attempt may take, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     timeout: Option<Span>,
+    /// How its retries are spaced, where it says so itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backoff: Option<BackoffOut>,
     /// When its holder was asked to stop.
     #[serde(skip_serializing_if = "Option::is_none")]
     cancel_requested_at: Option<Time>,
@@ -281,6 +285,7 @@ impl JobShape {
             parent_id: facts.parent_id.map(|id| id.to_string()),
             schedule,
             timeout: job.timeout_ms.map(Span::from_ms),
+            backoff: job.backoff.map(BackoffOut::from),
             cancel_requested_at: job.cancel_requested_at.map(Time),
             blocked: None,
             wake: None,

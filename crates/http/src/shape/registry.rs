@@ -71,7 +71,7 @@ struct DefaultsShape {
 /// How retries are spaced.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Backoff)]
-struct BackoffOut {
+pub(crate) struct BackoffOut {
     base: Span,
     max: Span,
     multiplier: f64,

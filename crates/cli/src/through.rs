@@ -1,0 +1,350 @@
+//! A server as a worker's store: the verbs that a worker needs, each one request of the public API.
+//!
+//! The engine works through it as on any store, so programs are claimed for, renewed, stopped and settled by the same code.
+//! What only a server or an operator does is not asked for here: deadlines are swept by the server, and what a queue's jobs
+//! fall back to was filled in when they were enqueued.
+
+mod claimed;
+
+use crate::fail::{Exit, Failure, Outcome};
+use crate::shape::{Doc, Reply, seconds};
+use crate::wire::{Request, UNKNOWN, Wire, encoded};
+use async_trait::async_trait;
+use claimed::Hands;
+use reqwest::Method;
+use serde_json::Value;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+use windlass_core::lease::hex;
+use windlass_core::{Answer, Done, LeaseMs, Name, Refusal, Secret, Who, Worker};
+use windlass_engine::{Level, Shutdown};
+use windlass_store::{
+    ClaimMany, Claimed, Extend, Extended, Hinter, PutWorker, Settle, StoreError, StoreResult, WriteLogs,
+    fresh,
+};
+
+/// How long the server looks for a job before it answers that there is none.
+const WAIT: Duration = Duration::from_secs(20);
+/// How long an answer may take, beyond what was asked to be waited.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// A claim that took longer is renewed before its jobs begin: their leases count from when it was sent.
+const QUICK: Duration = Duration::from_millis(100);
+/// The most bytes of one settle; the server takes 16 MiB.
+const SETTLE_MAX_BYTES: usize = 8 << 20;
+/// How long a worker that ended stands on the list of the living.
+const GONE: i64 = 1_000;
+
+/// A server as a worker's store.
+#[derive(Debug)]
+pub struct ThroughServer {
+    wire: Wire,
+    /// Everything this worker takes from. Only a claim for all of it may wait: another queue's jobs would wait too.
+    queues: usize,
+    /// The worker's word to end, which cuts a waiting claim short.
+    ending: Shutdown,
+    /// It was drained: a waiting claim is cut short as well.
+    drained: Shutdown,
+    /// Why it makes no sense to go on: the key is wrong, or this is no Windlass server.
+    refused: OnceLock<Failure>,
+    /// The claim whose answer was lost, and when it was first sent. A blocking lock: held for a look.
+    unknown: Mutex<Option<(Secret, Instant)>>,
+    /// Who claims.
+    worker: OnceLock<Who>,
+    /// The worker as it reported itself, for its last words.
+    reported: Mutex<Option<PutWorker>>,
+    inner: Hinter,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl ThroughServer {
+    /// A server that answers, and takes this key for a worker's.
+    pub async fn open(wire: Wire, queues: usize, ending: Shutdown) -> Outcome<Self> {
+        let mut nothing = Doc::default();
+        nothing.put("worker_id", "windlass-work").put("leases", [(); 0]);
+        let body = Reply::of(&nothing)?.text;
+        let path = "/v1/heartbeat";
+        let request = Request {
+            method: &Method::POST,
+            path,
+            body: Some(&body),
+            idempotency_key: None,
+            patience: PATIENCE,
+        };
+        wire.send(request).await?;
+        Ok(Self {
+            wire,
+            queues,
+            ending,
+            drained: Shutdown::new(),
+            refused: OnceLock::new(),
+            unknown: Mutex::default(),
+            worker: OnceLock::new(),
+            reported: Mutex::default(),
+            inner: Hinter::default(),
+        })
+    }
+
+    /// Why the worker ended by itself, if it did.
+    pub fn refused(&self) -> Option<Failure> {
+        self.refused.get().cloned()
+    }
+
+    async fn send(&self, method: Method, path: &str, body: &Doc, patience: Duration) -> Outcome<Reply> {
+        let body = Reply::of(body)?.text;
+        let request = Request { method: &method, path, body: Some(&body), idempotency_key: None, patience };
+        self.wire.send(request).await
+    }
+
+    /// Sends a request that the server can only carry out or not: a refusal of the whole ends the worker.
+    async fn ask(&self, method: Method, path: &str, body: &Doc, patience: Duration) -> StoreResult<Reply> {
+        self.send(method, path, body, patience).await.map_err(|failure| {
+            if failure.exit == Exit::Unavailable {
+                return away(failure);
+            }
+            tracing::error!(
+                code = failure.code,
+                reason = failure.detail,
+                "the server refuses this worker; ending"
+            );
+            let told = StoreError::Unavailable(failure.detail.clone());
+            let _ = self.refused.set(failure);
+            self.ending.graceful();
+            told
+        })
+    }
+
+    async fn claim(&self, request: ClaimMany) -> StoreResult<Vec<Claimed>> {
+        let secret = request.claim.secret;
+        self.worker.get_or_init(|| request.claim.worker.clone());
+        let lost = lock(&self.unknown).take().filter(|(of, _)| *of == secret);
+        let sent = lost.map_or_else(Instant::now, |(_, sent)| sent);
+        let answer = self.claim_since(&request, sent).await;
+        let is_unknown = lost.is_some() || matches!(answer, Err(StoreError::Indeterminate(_)));
+        *lock(&self.unknown) = (answer.is_err() && is_unknown).then_some((secret, sent));
+        answer
+    }
+
+    async fn claim_since(&self, request: &ClaimMany, sent: Instant) -> StoreResult<Vec<Claimed>> {
+        let is_all = request.queues.len() == self.queues && self.ending.level() == Level::Working;
+        let wait = if is_all { WAIT } else { Duration::ZERO };
+        let reply = tokio::select! {
+            reply = self.claim_once(request, wait) => reply?,
+            // The very same claim again, without waiting: it brings what the first one may have got.
+            () = self.ending.reached(Level::Graceful) => self.claim_once(request, Duration::ZERO).await?,
+            () = self.drained.reached(Level::Graceful) => self.claim_once(request, Duration::ZERO).await?,
+        };
+        let hands = Hands::read(&reply.text, &request.claim).map_err(unreadable)?;
+        if sent.elapsed() < QUICK || hands.is_empty() {
+            return Ok(hands.into_claimed());
+        }
+        // While it waited the leases did not run: they are renewed, and count from that.
+        let renewed_at = Instant::now();
+        let extend_ms = hands.shortest();
+        let leases = hands.leases();
+        let kept = self.extend(Extend { leases, extend_ms }, &request.claim.worker).await?;
+        Ok(hands.renewed(&kept, extend_ms, renewed_at.duration_since(sent)))
+    }
+
+    async fn claim_once(&self, request: &ClaimMany, wait: Duration) -> StoreResult<Reply> {
+        let claim = &request.claim;
+        let mut body = Doc::default();
+        body.put("queues", &request.queues).put("kinds", &request.kinds).put("max", request.max);
+        body.put("worker_id", &claim.worker).put("secret", hex(&claim.secret.0));
+        body.put("lease", seconds(claim.lease_ms.get())).put("wait", wait.as_secs());
+        self.ask(Method::POST, "/v1/claim", &body, wait + PATIENCE).await
+    }
+
+    async fn extend(&self, request: Extend, worker: &Who) -> StoreResult<Vec<Result<Extended, Refusal>>> {
+        let lease = |(job, token): &(windlass_core::JobId, windlass_core::Token)| {
+            let mut lease = Doc::default();
+            lease.put("job_id", job.to_string()).put("token", token.to_text());
+            lease
+        };
+        let mut body = Doc::default();
+        body.put("worker_id", worker).put("extend", seconds(request.extend_ms.get()));
+        body.put("leases", request.leases.iter().map(lease).collect::<Vec<_>>());
+        let reply = self.ask(Method::POST, "/v1/heartbeat", &body, PATIENCE).await?;
+        let answers = answers(&reply.value, "leases", request.leases.len())?;
+        answers.iter().map(claimed::extended).collect::<Option<_>>().ok_or_else(|| unreadable("a lease"))
+    }
+
+    async fn renew(&self, request: Extend) -> StoreResult<Vec<Result<Extended, Refusal>>> {
+        // Whoever holds a lease has claimed.
+        match self.worker.get() {
+            Some(worker) => self.extend(request, worker).await,
+            None => Ok(vec![Err(Refusal::Mismatch); request.leases.len()]),
+        }
+    }
+
+    async fn settle(&self, request: Settle) -> StoreResult<Vec<Answer>> {
+        let docs: Vec<Option<Doc>> = request.items.iter().map(claimed::settled).collect();
+        let told: Vec<&Doc> = docs.iter().flatten().collect();
+        let (mut answered, mut from) = (Vec::with_capacity(told.len()), 0);
+        while from < told.len() {
+            let to = fitting(&told, from);
+            let mut body = Doc::default();
+            body.put("items", &told[from..to]);
+            let reply = self.ask(Method::POST, "/v1/settle", &body, PATIENCE).await?;
+            answered.extend(answers(&reply.value, "items", to - from)?.iter().map(claimed::answer));
+            from = to;
+        }
+        let mut answered = answered.into_iter();
+        // What was not told the server does by itself: it keeps every deadline, and records a timeout when it sweeps.
+        let of = |doc: &Option<Doc>| doc.as_ref().map_or(Some(Ok(Done::Already(0))), |_| answered.next());
+        docs.iter().map(of).collect::<Option<_>>().ok_or_else(|| unreadable("an item"))
+    }
+
+    async fn write_logs(&self, request: WriteLogs) -> StoreResult<Result<(), Refusal>> {
+        let mut body = Doc::default();
+        body.put("lease_token", request.token.to_text()).put("lines", &request.lines);
+        let path = format!("/v1/jobs/{}/logs", request.job);
+        match self.send(Method::POST, &path, &body, PATIENCE).await {
+            Ok(_) => Ok(Ok(())),
+            Err(failure) if failure.exit == Exit::Unavailable => Err(away(failure)),
+            Err(failure) => Ok(Err(claimed::refusal(&failure.code, &failure.detail))),
+        }
+    }
+
+    async fn put_worker(&self, request: PutWorker) -> StoreResult<Worker> {
+        *lock(&self.reported) = Some(request.clone());
+        let worker = self.report(&request).await?;
+        if worker.draining {
+            self.drained.graceful();
+        }
+        Ok(worker)
+    }
+
+    async fn report(&self, report: &PutWorker) -> StoreResult<Worker> {
+        let mut body = Doc::default();
+        body.put("queues", &report.queues).put("kinds", &report.kinds).put("capacity", report.capacity);
+        body.put("labels", &report.labels).put("draining", report.draining);
+        body.put("ttl", seconds(report.ttl_ms.get()));
+        let path = format!("/v1/workers/{}", encoded(report.id.as_str()));
+        let reply = self.ask(Method::PUT, &path, &body, PATIENCE).await?;
+        let now = fresh::wall_clock();
+        let PutWorker { id, queues, kinds, capacity, labels, ttl_ms, .. } = report.clone();
+        let draining = reply.value["worker"]["draining"] == true;
+        let expires_at = now.plus_ms(ttl_ms.get());
+        Ok(Worker {
+            id,
+            queues,
+            kinds,
+            capacity,
+            labels,
+            draining,
+            started_at: now,
+            seen_at: now,
+            expires_at,
+        })
+    }
+
+    /// There is no verb to be forgotten: its last words are that it takes no more, and is gone in a second.
+    async fn remove_worker(&self) -> StoreResult<()> {
+        let Some(mut report) = lock(&self.reported).take() else { return Ok(()) };
+        report.draining = true;
+        report.ttl_ms = LeaseMs::new(GONE).unwrap_or(LeaseMs::DEFAULT);
+        self.report(&report).await.map(|_| ())
+    }
+}
+
+/// Where to cut, so that what is sent at once is small enough; never nothing.
+fn fitting(docs: &[&Doc], from: usize) -> usize {
+    let mut bytes = 0;
+    let too_many = docs[from..].iter().position(|doc| {
+        bytes += doc.size();
+        bytes > SETTLE_MAX_BYTES
+    });
+    too_many.map_or(docs.len(), |n| from + n.max(1))
+}
+
+fn away(failure: Failure) -> StoreError {
+    if failure.code == UNKNOWN || failure.code == "internal" {
+        StoreError::Indeterminate(failure.detail)
+    } else {
+        StoreError::Unavailable(failure.detail)
+    }
+}
+
+/// The change was made and what was said about it cannot be read: the repeat says it again.
+fn unreadable(what: impl std::fmt::Display) -> StoreError {
+    StoreError::Indeterminate(format!(
+        "the server's answer is not understood: {what}; is it of this version?"
+    ))
+}
+
+fn answers<'a>(value: &'a Value, name: &str, expected: usize) -> StoreResult<&'a [Value]> {
+    let answers = value[name].as_array().filter(|answers| answers.len() == expected);
+    answers.map(Vec::as_slice).ok_or_else(|| unreadable(name))
+}
+
+mod verbs {
+    //! The verbs of a store, by the table: those that a worker needs, and for all others that they are not here.
+
+    use super::*;
+    use windlass_core::step::Recorded;
+    use windlass_core::unique::Hold;
+    use windlass_core::{AccessKey, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, LogLine, Term};
+    use windlass_store::*;
+
+    fn absent<T>(verb: &str) -> StoreResult<T> {
+        Err(StoreError::Unavailable(format!("a worker that goes through a server cannot {verb}")))
+    }
+
+    macro_rules! answer {
+        (claim, $store:ident, $request:ident) => {
+            $store.claim($request).await
+        };
+        (extend, $store:ident, $request:ident) => {
+            $store.renew($request).await
+        };
+        (settle, $store:ident, $request:ident) => {
+            $store.settle($request).await
+        };
+        (write_logs, $store:ident, $request:ident) => {
+            $store.write_logs($request).await
+        };
+        (put_worker, $store:ident, $request:ident) => {
+            $store.put_worker($request).await
+        };
+        (remove_worker, $store:ident, $request:ident) => {{
+            let _ = $request;
+            $store.remove_worker().await
+        }};
+        (queues, $store:ident, $request:ident) => {{
+            let _ = $request;
+            Ok(Vec::new())
+        }};
+        (sweep, $store:ident, $request:ident) => {{
+            let _ = $request;
+            Ok(Vec::new())
+        }};
+        ($verb:ident, $store:ident, $request:ident) => {{
+            let _ = $request;
+            absent(stringify!($verb))
+        }};
+    }
+
+    macro_rules! through {
+        ($($group:ident { $($verb:ident($request:ty) -> $answer:ty;)* $(; $($rest:item)*)? })*) => {
+            $(
+                #[async_trait]
+                impl $group for ThroughServer {
+                    $(
+                        async fn $verb(&self, request: $request, _now: Now) -> StoreResult<$answer> {
+                            let store: &ThroughServer = self;
+                            let _ = store;
+                            answer!($verb, store, request)
+                        }
+                    )*
+                    $($($rest)*)?
+                }
+            )*
+        };
+    }
+
+    windlass_store::every_verb!(through);
+}
