@@ -96,7 +96,10 @@ pub enum Command {
     /// Check that every job is what its log says
     Verify(VerifyArgs),
     /// Look for problems, and say how to fix each
-    Doctor,
+    #[command(
+        after_help = "Exit code 1 if there is a problem; warnings are no problem yet. Nothing is changed.\n\nExamples:\n  windlass doctor\n  windlass doctor --json | jq '.findings[] | select(.level != \"ok\")'"
+    )]
+    Doctor(DoctorArgs),
     /// Serve the JSON API over the store
     Serve(ServeArgs),
     /// A server, workers and sample jobs, to look around
@@ -195,6 +198,14 @@ pub struct MigrateArgs {
     /// Print the SQL instead of running it
     #[arg(long)]
     pub print: bool,
+}
+
+/// `windlass doctor`
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// What has been left for longer is told: open transactions, leases and deadlines that are over
+    #[arg(long, default_value = "1m", value_name = "TIME")]
+    pub late: Span,
 }
 
 /// `windlass verify`

@@ -1,178 +1,185 @@
-//! `windlass doctor`: names each problem and its fix.
+//! `windlass doctor`: looks at everything that is known to go wrong, and names each problem with its fix.
+//!
+//! Every check says something, also when all is well: what was not looked at cannot be told from what is good.
 
+mod jobs;
+mod postgres;
+mod sqlite;
+
+use crate::args::DoctorArgs;
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
 use crate::run::on_store;
-use crate::settings::Settings;
+use crate::settings::{Settings, masked};
 use serde_json::json;
-use std::sync::Arc;
-use std::time::Duration;
-use windlass_core::{Filter, Status, Timestamp, Worker};
-use windlass_store::{List, QueueState, Store, fresh};
+use windlass_core::Timestamp;
+use windlass_store::fresh;
 
-/// Where counting stops.
-const CAP: i64 = 10_000;
-/// A job that a worker could take and that waits longer is told.
-const LATE_MS: i64 = 5 * 60_000;
-/// How many due jobs of a queue are looked at for their kinds.
-const LOOKED_AT: usize = 100;
+/// A clock that is further off than this is told.
+const SKEW_MS: i64 = 2_000;
 
 /// How bad it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
-    /// Work stands still or will.
-    Wrong,
+    Ok,
     /// Worth a look.
     Warning,
+    /// Work stands still, is lost, or will be.
+    Problem,
 }
 
-#[derive(Debug)]
-struct Finding {
-    level: Level,
-    what: String,
-    fix: String,
-}
-
-fn found(level: Level, what: impl Into<String>, fix: impl Into<String>) -> Finding {
-    Finding { level, what: what.into(), fix: fix.into() }
-}
-
-/// Looks at everything that is known to go wrong.
-pub async fn run(settings: &Settings, out: &Out) -> Outcome {
-    let mut findings = Vec::new();
-    match on_store(settings, false).await {
-        Err(failure) => findings.push(found(
-            Level::Wrong,
-            failure.detail,
-            "run `windlass migrate` to create or update the store, or name another with --store",
-        )),
-        Ok(door) => {
-            let store = door.store();
-            let now = fresh::wall_clock();
-            let workers = store.workers((), None).await?;
-            for state in store.queues(CAP, None).await? {
-                findings.extend(of_queue(store, &state, &workers, now).await?);
-            }
-            findings.extend(of_workers(&workers, now));
-            findings.extend(of_jobs(store).await?);
-            findings.extend(of_wakeups(settings).await);
+impl Level {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warning => "warning",
+            Self::Problem => "problem",
         }
     }
-    tell(out, &findings)
 }
 
-fn tell(out: &Out, findings: &[Finding]) -> Outcome {
-    let word = |level: Level| if level == Level::Wrong { "wrong" } else { "warning" };
-    let shown = |f: &Finding| json!({ "level": word(f.level), "problem": f.what, "fix": f.fix });
-    let is_wrong = findings.iter().any(|f| f.level == Level::Wrong);
-    let answer = json!({ "ok": !is_wrong, "findings": findings.iter().map(shown).collect::<Vec<_>>() });
+/// What a check found.
+#[derive(Debug, PartialEq, Eq)]
+struct Finding {
+    /// What was looked at.
+    check: &'static str,
+    level: Level,
+    found: String,
+    fix: Option<String>,
+}
+
+fn ok(check: &'static str, found: impl Into<String>) -> Finding {
+    Finding { check, level: Level::Ok, found: found.into(), fix: None }
+}
+
+fn warning(check: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
+    Finding { check, level: Level::Warning, found: found.into(), fix: Some(fix.into()) }
+}
+
+fn problem(check: &'static str, found: impl Into<String>, fix: impl Into<String>) -> Finding {
+    Finding { check, level: Level::Problem, found: found.into(), fix: Some(fix.into()) }
+}
+
+/// Looks at everything. Exit code 1 if there is a problem.
+pub async fn run(args: &DoctorArgs, settings: &Settings, out: &Out) -> Outcome {
+    let late_ms = args.late.ms();
+    let findings = match on_store(settings, false).await {
+        Ok(door) => {
+            let mut findings =
+                of_store(settings, late_ms).await.unwrap_or_else(|failure| unread("store", failure));
+            findings.push(ok("schema", "it is what this version of windlass wants"));
+            let jobs = jobs::look(door.store(), late_ms).await;
+            findings.extend(jobs.unwrap_or_else(|failure| unread("jobs", failure)));
+            findings
+        }
+        Err(failure) => {
+            let fix =
+                "start the database; `windlass migrate` creates or updates a store, --store names another";
+            vec![problem("store", failure.detail, fix)]
+        }
+    };
+    tell(settings, out, &findings)
+}
+
+/// A look that failed is a finding like any other: the rest is looked at all the same.
+fn unread(check: &'static str, failure: Failure) -> Vec<Finding> {
+    let fix =
+        "the message says what to do; `windlass verify` looks at everything, docs/operate/backup.md restores";
+    vec![problem(check, failure.detail, fix)]
+}
+
+async fn of_store(settings: &Settings, late_ms: i64) -> Outcome<Vec<Finding>> {
+    match settings.store.value.split_once(':').map(|(scheme, _)| scheme) {
+        Some("sqlite") => sqlite::look(settings).await,
+        Some("postgres" | "postgresql") => postgres::look(settings, late_ms).await,
+        _ => Ok(vec![ok("store", "memory: nothing is kept")]),
+    }
+}
+
+fn tell(settings: &Settings, out: &Out, findings: &[Finding]) -> Outcome {
+    let shown =
+        |f: &Finding| json!({ "check": f.check, "level": f.level.word(), "found": f.found, "fix": f.fix });
+    let count = |level: Level| findings.iter().filter(|f| f.level == level).count();
+    let (problems, warnings) = (count(Level::Problem), count(Level::Warning));
+    let store = masked(&settings.store.value);
+    let all: Vec<_> = findings.iter().map(shown).collect();
+    let answer = json!({ "ok": problems == 0, "store": store, "findings": all });
     out.show(&answer, |out| {
         for finding in findings {
-            out.line(format!("{}: {}", out.status(word(finding.level)), finding.what));
-            out.line(format!("  fix: {}", finding.fix));
+            let level = out.status(&format!("{:<7}", finding.level.word()));
+            out.line(format!("{level}  {:<12}  {}", finding.check, finding.found));
+            if let Some(fix) = &finding.fix {
+                out.line(format!("{:23}fix: {fix}", ""));
+            }
         }
-        if findings.is_empty() {
-            out.line("nothing is wrong");
-        }
+        let told = match (problems, warnings) {
+            (0, 0) => "nothing is wrong".to_owned(),
+            (0, n) => format!("no problem, {}", counted(n, "warning")),
+            (n, m) => format!("{}, {}", counted(n, "problem"), counted(m, "warning")),
+        };
+        out.line(format!("{store}: {told}"));
     });
-    if is_wrong { Err(Failure::told()) } else { Ok(()) }
+    if problems == 0 { Ok(()) } else { Err(Failure::told()) }
 }
 
-async fn of_queue(
-    store: &Arc<dyn Store>,
-    state: &QueueState,
-    workers: &[Worker],
-    now: Timestamp,
-) -> Outcome<Vec<Finding>> {
-    let name = &state.queue.name;
-    if state.due.n == 0 {
-        return Ok(Vec::new());
-    }
-    let due = format!("{}{} due jobs", state.due.n, if state.due.capped { "+" } else { "" });
-    if let Some((at, by)) = &state.queue.paused {
-        let what = format!("queue {name} is paused since {at} by {by}, with {due}");
-        return Ok(vec![found(Level::Warning, what, format!("windlass queues resume {name}"))]);
-    }
-    let statuses = vec![Status::Pending, Status::Retry, Status::Orphaned];
-    let filter = Filter { statuses, queue: Some(name.clone()), ..Filter::default() };
-    let page = store.jobs(List { filter, cursor: None, limit: LOOKED_AT }, None).await??;
-    let mut kinds: Vec<_> =
-        page.items.iter().filter(|l| l.job.is_due(now)).map(|l| l.job.kind.clone()).collect();
-    kinds.sort();
-    kinds.dedup();
-    let mut findings = Vec::new();
-    for kind in kinds.iter().filter(|kind| !workers.iter().any(|worker| worker.takes(name, kind, now))) {
-        let what = format!("queue {name} has due jobs of kind {kind} and no live worker takes them");
-        findings.push(found(
-            Level::Wrong,
-            what,
-            format!("windlass work --queue {name} --kind {kind} --exec …"),
-        ));
-    }
-    if findings.is_empty() && state.oldest_due_at.is_some_and(|oldest| oldest.plus_ms(LATE_MS) < now) {
-        let since = state.oldest_due_at.map(|at| at.to_string()).unwrap_or_default();
-        let what = format!("queue {name} has {due}, the oldest since {since}: its workers do not keep up");
-        findings.push(found(Level::Warning, what, "start more workers, or give them a higher --concurrency"));
-    }
-    Ok(findings)
+fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-fn of_workers(workers: &[Worker], now: Timestamp) -> Vec<Finding> {
-    let of = |worker: &Worker| {
-        let (id, seen) = (&worker.id, worker.seen_at);
-        // One that drained and went has said goodbye.
-        if worker.expires_at <= now && worker.draining {
-            return None;
+/// Compares the store's clock with this machine's, which was looked at before and after.
+fn of_clock(before: Timestamp, theirs: Timestamp, after: Timestamp) -> Finding {
+    let ms = |from: Timestamp, to: Timestamp| (to.as_micros() - from.as_micros()) / 1_000;
+    let off_ms = if theirs < before { -ms(theirs, before) } else { ms(after, theirs).max(0) };
+    if off_ms.abs() <= SKEW_MS {
+        return ok("clock", format!("the store's and this machine's differ by {off_ms} ms"));
+    }
+    let found = format!(
+        "the store's clock is {} s {} this machine's",
+        off_ms.abs() / 1_000,
+        if off_ms > 0 { "ahead of" } else { "behind" }
+    );
+    warning(
+        "clock",
+        found,
+        "set both by NTP; the store's clock decides what is due, this one what --run-at means",
+    )
+}
+
+/// How long ago, in words.
+fn ago(since: Timestamp, now: Timestamp) -> String {
+    let seconds = ((now.as_micros() - since.as_micros()) / 1_000_000).max(0);
+    match seconds {
+        0..=119 => format!("{seconds} s"),
+        120..=7_199 => format!("{} min", seconds / 60),
+        7_200..=172_799 => format!("{} h", seconds / 3_600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// This machine's clock.
+fn here() -> Timestamp {
+    fresh::wall_clock()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_that_is_off_is_told_with_its_direction() {
+        let at = |s: i64| Timestamp::from_micros(s * 1_000_000);
+        assert_eq!(of_clock(at(100), at(100), at(101)).level, Level::Ok);
+        assert_eq!(of_clock(at(100), at(102), at(101)).level, Level::Ok, "within the tolerance");
+        let (behind, ahead) = (of_clock(at(100), at(40), at(101)), of_clock(at(100), at(171), at(101)));
+        assert!(behind.found.contains("60 s behind"), "{}", behind.found);
+        assert!(ahead.found.contains("70 s ahead of"), "{}", ahead.found);
+    }
+
+    #[test]
+    fn lengths_of_time_are_short() {
+        let at = |s: i64| Timestamp::from_micros(s * 1_000_000);
+        for (seconds, told) in [(5, "5 s"), (600, "10 min"), (10_000, "2 h"), (400_000, "4 d"), (-5, "0 s")] {
+            assert_eq!(ago(at(0), at(seconds)), told);
         }
-        if worker.expires_at <= now {
-            let what = format!("worker {id} was last seen at {seen} and did not say goodbye");
-            return Some(found(
-                Level::Warning,
-                what,
-                "look why it died; its jobs are taken over by themselves",
-            ));
-        }
-        worker.draining.then(|| {
-            found(
-                Level::Warning,
-                format!("worker {id} is draining and takes no more"),
-                "restart it when its jobs are done",
-            )
-        })
-    };
-    workers.iter().filter_map(of).collect()
-}
-
-async fn of_jobs(store: &Arc<dyn Store>) -> Outcome<Vec<Finding>> {
-    let counts = store.counts(CAP, None).await?;
-    let dead: i64 =
-        counts.statuses.iter().filter(|(status, _)| status.is_dead()).map(|(_, count)| count.n).sum();
-    if dead == 0 {
-        return Ok(Vec::new());
     }
-    let fix = "windlass jobs ls --dead; then windlass jobs redrive --filter error_code=… --dry-run";
-    Ok(vec![found(Level::Warning, format!("{dead} jobs are dead"), fix)])
-}
-
-/// Whether PostgreSQL's wake-ups arrive: behind a transaction-mode pooler they do not.
-async fn of_wakeups(settings: &Settings) -> Option<Finding> {
-    if !settings.store.value.starts_with("postgres") {
-        return None;
-    }
-    let mut options = windlass_postgres::Options::new(&settings.store.value).migrate(false).pool(2);
-    if let Some(schema) = &settings.schema {
-        options = options.schema(&schema.value);
-    }
-    if let Some(url) = &settings.notify_url {
-        options = options.notify_url(&url.value);
-    }
-    let store = options.open().await.ok()?;
-    for _ in 0..30 {
-        if store.listening() {
-            return None;
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    let what = "wake-ups do not arrive, so workers look once a second";
-    Some(found(Level::Warning, what, "name a direct connection beside the pooler with --notify-url"))
 }

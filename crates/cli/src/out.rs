@@ -93,7 +93,7 @@ impl Out {
     pub fn status(&self, word: &str) -> String {
         let colour = match word.trim() {
             "completed" | "approved" | "ok" => "32",
-            "failed" | "timed_out" | "denied" | "expired" | "wrong" => "31",
+            "failed" | "timed_out" | "denied" | "expired" | "problem" => "31",
             "running" | "assigned" => "36",
             "retry" | "orphaned" | "waiting" | "paused" | "warning" => "33",
             "cancelled" | "void" => "90",

@@ -51,7 +51,7 @@ async fn on_own_store(command: Command, settings: &Settings, out: &Out) -> Outco
     match command {
         Command::Migrate(args) => migrate::run(&args, settings, out).await,
         Command::Verify(args) => verify::run(&args, settings, out).await,
-        Command::Doctor => doctor::run(settings, out).await,
+        Command::Doctor(args) => doctor::run(&args, settings, out).await,
         Command::Serve(args) => serve::run(args, settings, out).await,
         Command::Demo(args) => demo::run(args, settings, out).await,
         _ => Ok(()),

@@ -11,6 +11,7 @@ mod approve;
 mod assign;
 mod batch;
 mod claim;
+mod condition;
 mod db;
 mod enqueue;
 mod error;
@@ -43,6 +44,7 @@ use std::time::Duration;
 use tls::Route;
 use tokio::task::JoinSet;
 
+pub use condition::{Condition, Open, Table};
 pub use error::OpenError;
 pub use migrate::print as migrations_as_sql;
 

@@ -10,6 +10,7 @@ mod append;
 mod approve;
 mod assign;
 mod claim;
+mod condition;
 mod connect;
 mod db;
 mod enqueue;
@@ -35,6 +36,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use windlass_store::{Hinter, StoreResult};
 
+pub use condition::Condition;
 pub use error::OpenError;
 pub use migrate::print as migrations_as_sql;
 
