@@ -11,8 +11,8 @@ NEED_DENY := cargo deny --version >/dev/null 2>&1 || { \
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-run: ## build, then the demo: server, workers and sample jobs on SQLite in ./windlass-data
-	cargo run $(LOCKED) -p windlass-cli -- demo $(ARGS)
+run: ## build, then the demo: server, workers and a small shop on SQLite in ./windlass-data
+	cargo run --profile quick $(LOCKED) -p windlass-cli -- demo $(ARGS)
 
 test: ## install what the tests need, then run every test and doctest
 	@scripts/test

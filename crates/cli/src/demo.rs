@@ -1,39 +1,130 @@
-//! `windlass demo`: a server, workers and a believable workload on one SQLite file. A second start goes on where the first
+//! `windlass demo`: a server, workers and a small shop's orders on one SQLite file. A second start goes on where the first
 //! one ended.
 
-mod workload;
+mod shop;
 
 use crate::args::DemoArgs;
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
 use crate::run::open;
 use crate::serve::not_listening;
-use crate::settings::Settings;
+use crate::settings::{Settings, Source, masked};
 use crate::work::log_to_stderr;
 use serde_json::json;
+use shop::Shop;
+use std::path::Path;
 use std::sync::Arc;
-use windlass_engine::Shutdown;
+use std::time::Duration;
+use windlass::Client;
+use windlass_core::ApprovalId;
+use windlass_core::wait::ApprovalStatus;
+use windlass_engine::{Level, Shutdown};
 use windlass_http::Server;
+use windlass_store::ListApprovals;
+
+/// How often it looks whether an order waits for a person.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Runs until Ctrl-C.
 pub async fn run(args: DemoArgs, settings: &Settings, out: &Out) -> Outcome {
-    log_to_stderr();
+    log_to_stderr("warn,windlass_engine=error");
     let client = open(settings, true, None).await?;
     let server = Server::new(Arc::clone(client.store()));
     let listener = server.listen(args.listen.as_str()).await.map_err(not_listening)?;
     let address = listener.local_addr().map_err(|e| Failure::failed(e.to_string()))?;
     let url = format!("http://{address}");
-    let store = crate::settings::masked(&settings.store.value);
-    out.show(&json!({ "url": url, "store": store }), |out| {
-        out.line(format!("{url}  the page and the API; jobs are kept in {store}"));
-        out.line("in another terminal: windlass jobs ls; windlass approvals ls; windlass queues ls");
-        out.line("Ctrl-C ends it; started again it goes on where it was");
-    });
+    let command = command(settings, &url);
+    welcome(settings, out, &url, &command);
     let shutdown =
         Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let serving = server.run(listener, shutdown.clone());
-    let working = workload::worker(client.clone()).run(shutdown.clone());
-    let (served, worked, ()) = tokio::join!(serving, working, workload::produce(&client, &shutdown));
+    let shop = Shop::open(&client).await?;
+    let working = shop::worker(client.clone()).run(shutdown.clone());
+    let (served, worked, (), ()) = tokio::join!(
+        serving,
+        working,
+        shop.run(&shutdown),
+        tell_who_waits(&client, out, &command, &shutdown)
+    );
     served.map_err(|e| Failure::failed(format!("the server ended: {e}")))?;
-    Ok(worked?)
+    worked?;
+    if !out.is_json {
+        out.line("ended; started again it goes on where it was");
+    }
+    Ok(())
+}
+
+fn welcome(settings: &Settings, out: &Out, url: &str, command: &str) {
+    let store = masked(&settings.store.value);
+    // Only a store has a doctor: it is looked at itself, not through the server.
+    let is_near = !command.contains(" --url ");
+    out.show(&json!({ "url": url, "store": store }), |out| {
+        out.line(format!("A small shop takes orders. Its page: {}", out.bold(url)));
+        out.line(format!("Jobs are kept in {store}. In another terminal, in this folder, try:\n"));
+        for (words, about) in [
+            ("jobs ls", "orders, mails and reports, newest first"),
+            ("jobs ls --dead", "what failed for good, and why"),
+            ("approvals ls --status pending", "what waits for a person"),
+            ("queues ls", "what is due"),
+            ("workers ls", "who works"),
+            ("doctor", "is anything wrong?"),
+        ]
+        .into_iter()
+        .filter(|(words, _)| is_near || *words != "doctor")
+        {
+            out.line(format!(
+                "  {:<width$}  # {about}",
+                format!("{command} {words}"),
+                width = command.len() + 31
+            ));
+        }
+        out.line("\nCtrl-C ends it; started again it goes on where it was.\n");
+    });
+}
+
+/// Says of every order that waits for a person, once, how to let it go on.
+async fn tell_who_waits(client: &Client, out: &Out, command: &str, shutdown: &Shutdown) {
+    let mut told: Vec<ApprovalId> = Vec::new();
+    while shutdown.level() == Level::Working {
+        let request = ListApprovals {
+            job: None,
+            status: Some(ApprovalStatus::Pending),
+            before: None,
+            limit: shop::ASKED_MOST,
+        };
+        let pending = client.store().approvals(request, None).await.unwrap_or_default();
+        for view in pending.iter().rev().filter(|view| !told.contains(&view.approval.id)) {
+            out.show(&json!({ "approval": view.approval.id.to_string(), "prompt": view.prompt }), |out| {
+                out.line(format!(
+                    "{} Say yes:\n  {command} approvals approve {}",
+                    view.prompt, view.approval.id
+                ));
+            });
+        }
+        told = pending.iter().map(|view| view.approval.id).collect();
+        tokio::select! {
+            () = tokio::time::sleep(LOOK) => {}
+            () = shutdown.reached(Level::Graceful) => {}
+        }
+    }
+}
+
+/// How this very program is called from the same folder, so that it reaches the same jobs.
+fn command(settings: &Settings, url: &str) -> String {
+    let me = program(std::env::current_exe().ok().as_deref());
+    // What the doctor looks at is a store; the default one needs no name.
+    if settings.store.source == Source::Default { me } else { format!("{me} --url {url}") }
+}
+
+fn program(me: Option<&Path>) -> String {
+    let Some(me) = me else { return "windlass".to_owned() };
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let found =
+        std::env::split_paths(&folders).map(|folder| folder.join("windlass")).find(|path| path.is_file());
+    if found.and_then(|path| path.canonicalize().ok()).as_deref() == Some(me) {
+        return "windlass".to_owned();
+    }
+    let here = std::env::current_dir().ok();
+    let near = here.and_then(|here| me.strip_prefix(here).ok().map(Path::to_owned));
+    near.filter(|path| path.components().count() > 1).unwrap_or_else(|| me.to_owned()).display().to_string()
 }

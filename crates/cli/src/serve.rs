@@ -13,7 +13,7 @@ use windlass_http::{ListenError, Server};
 
 /// Serves until SIGTERM or Ctrl-C, then lets requests end; a second one ends at once.
 pub async fn run(args: ServeArgs, settings: &Settings, out: &Out) -> Outcome {
-    log_to_stderr();
+    log_to_stderr("info");
     let client = open(settings, true, None).await?;
     let server = Server::new(Arc::clone(client.store()));
     let listener = server.listen(args.listen.as_str()).await.map_err(not_listening)?;
@@ -29,7 +29,7 @@ pub async fn run(args: ServeArgs, settings: &Settings, out: &Out) -> Outcome {
 pub fn not_listening(error: ListenError) -> Failure {
     match error {
         ListenError::NoKey(_) => Failure::usage(error.to_string()),
-        ListenError::Address(..) => Failure::failed(error.to_string()),
+        ListenError::Address(..) => Failure::failed(format!("{error} with --listen")),
         ListenError::Store(error) => error.into(),
     }
 }

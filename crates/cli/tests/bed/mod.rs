@@ -109,9 +109,9 @@ impl Bed {
     /// Starts a command.
     pub fn start(&mut self, words: &[&str]) -> usize {
         let log = std::fs::File::create(self.path(&format!("log-{}", self.started.len()))).unwrap();
-        let child = self.command(words).stdout(Stdio::null()).stderr(log).spawn().unwrap();
-        self.started.push(child);
-        self.started.len() - 1
+        let mut command = self.command(words);
+        command.stderr(log);
+        self.spawn(command)
     }
 
     /// Starts `serve` or `demo` on a port of its own, and answers its URL and number.
@@ -132,9 +132,20 @@ impl Bed {
     pub fn work_through(&mut self, url: &str, words: &[&str]) -> usize {
         let log = std::fs::File::create(self.path(&format!("log-{}", self.started.len()))).unwrap();
         let mut command = self.command(&[&["work", "--queue", "default", "--url", url], words].concat());
-        command.env_remove("WINDLASS_STORE").stdout(Stdio::null()).stderr(log);
-        self.started.push(command.spawn().unwrap());
+        command.env_remove("WINDLASS_STORE").stderr(log);
+        self.spawn(command)
+    }
+
+    /// Starts a command, whose output goes to the file `out-N`.
+    pub fn spawn(&mut self, mut command: Command) -> usize {
+        let out = std::fs::File::create(self.path(&format!("out-{}", self.started.len()))).unwrap();
+        self.started.push(command.stdout(out).spawn().unwrap());
         self.started.len() - 1
+    }
+
+    /// What was printed by what was started.
+    pub fn printed(&self, started: usize) -> String {
+        std::fs::read_to_string(self.path(&format!("out-{started}"))).unwrap()
     }
 
     pub fn pid(&self, started: usize) -> u32 {
@@ -199,7 +210,7 @@ pub fn wait_for(mut is_so: impl FnMut() -> bool) {
 }
 
 /// A port that was free a moment ago.
-fn free_port() -> u16 {
+pub fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 

@@ -1,0 +1,219 @@
+//! The demo's jobs: a small shop. An order is charged, packed and shipped, each a step that is never done twice; a mail goes
+//! out for it, and now and then a report is built. Banks are busy, addresses are wrong, and large orders ask a person.
+
+use serde::{Deserialize, Serialize};
+use std::time::Duration;
+use windlass::{Client, Context, HandlerError, Job, Level, Shutdown, Worker};
+use windlass_core::wait::ApprovalStatus;
+use windlass_core::{Actor, Filter, Name, QueueDefaults, Status};
+use windlass_store::{ListApprovals, PutQueue};
+
+/// The pause between two orders.
+const PACE: Duration = Duration::from_secs(2);
+/// The number of the first order.
+const FIRST: u64 = 1_001;
+/// Every how many orders a report is built.
+const REPORT_EVERY: u64 = 10;
+/// The most orders that wait for a person: nobody should come back to thousands.
+pub const ASKED_MOST: usize = 3;
+/// The most dead letters that the shop makes.
+const DEAD_MOST: i64 = 5;
+/// Orders over this ask a person, in cents.
+const LARGE: u64 = 50_000;
+
+#[derive(Debug, Serialize, Deserialize)]
+struct FulfilOrder {
+    order: u64,
+    cents: u64,
+    address: String,
+}
+
+impl Job for FulfilOrder {
+    const KIND: &str = "order.fulfil";
+    const QUEUE: &str = "orders";
+    type Output = String;
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SendEmail {
+    to: String,
+    subject: String,
+}
+
+impl Job for SendEmail {
+    const KIND: &str = "email.send";
+    const QUEUE: &str = "mail";
+    type Output = String;
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct BuildReport {
+    orders: u64,
+}
+
+impl Job for BuildReport {
+    const KIND: &str = "report.build";
+    const QUEUE: &str = "reports";
+    type Output = u64;
+}
+
+/// A worker for all of them.
+pub fn worker(client: Client) -> Worker {
+    Worker::new(client)
+        .identity("demo")
+        .shutdown_deadline(Duration::from_secs(5))
+        .queue("orders", 4)
+        .queue("mail", 4)
+        .queue("reports", 1)
+        .handle(fulfil)
+        .handle(send_email)
+        .handle(report)
+}
+
+/// Where orders come from.
+#[derive(Debug)]
+pub struct Shop<'a> {
+    client: &'a Client,
+    next: u64,
+}
+
+impl<'a> Shop<'a> {
+    /// Opens the shop: numbers go on where they ended.
+    pub async fn open(client: &'a Client) -> windlass::Result<Self> {
+        let filter = Filter { kind: Some(Name::parse("kind", FulfilOrder::KIND)?), ..Filter::default() };
+        let newest = client.jobs(filter, None).await?.items.into_iter().next();
+        let newest = match newest {
+            Some(listed) => client.job(listed.job.id).await?.and_then(|view| view.payload),
+            None => None,
+        };
+        set_queues(client).await?;
+        let last = newest.and_then(|payload| payload.parse::<FulfilOrder>().ok()).map(|order| order.order);
+        Ok(Self { client, next: last.map_or(FIRST, |last| last + 1) })
+    }
+
+    /// Takes orders until the end.
+    pub async fn run(mut self, shutdown: &Shutdown) {
+        while shutdown.level() == Level::Working {
+            if let Err(error) = self.order_arrives().await {
+                tracing::warn!(%error, "an order could not be enqueued");
+            }
+            self.next += 1;
+            tokio::select! {
+                () = tokio::time::sleep(PACE) => {}
+                () = shutdown.reached(Level::Graceful) => {}
+            }
+        }
+    }
+
+    /// What an order is like depends on its number, so that there is always something of everything.
+    async fn order_arrives(&self) -> windlass::Result<()> {
+        let order = self.next;
+        let mut wish =
+            FulfilOrder { order, cents: 1_900 + order * 37 % 9_000, address: "12 Quay Street".into() };
+        match order % 10 {
+            1 if self.asked().await? < ASKED_MOST => wish.cents += LARGE,
+            3 if self.dead().await? < DEAD_MOST => wish.address = "Atlantis".into(),
+            _ => {}
+        }
+        self.client.enqueue(wish).unique(&format!("order:{order}")).tag("shop").await?;
+        if order.is_multiple_of(REPORT_EVERY) {
+            let report = BuildReport { orders: order };
+            self.client.enqueue(report).priority(-1).timeout(Duration::from_secs(60)).tag("shop").await?;
+        }
+        Ok(())
+    }
+
+    async fn asked(&self) -> windlass::Result<usize> {
+        let status = Some(ApprovalStatus::Pending);
+        let request = ListApprovals { job: None, status, before: None, limit: ASKED_MOST };
+        Ok(self.client.store().approvals(request, None).await?.len())
+    }
+
+    async fn dead(&self) -> windlass::Result<i64> {
+        let counts = self.client.store().counts(DEAD_MOST, None).await?;
+        Ok(counts
+            .statuses
+            .iter()
+            .filter(|(status, _)| *status == Status::Failed)
+            .map(|(_, count)| count.n)
+            .sum())
+    }
+}
+
+/// What jobs of each queue fall back to, unless somebody has changed it meanwhile.
+async fn set_queues(client: &Client) -> windlass::Result<()> {
+    let known = client.store().queues(1, None).await?;
+    for (queue, max_retries, timeout_ms) in
+        [("orders", 5, 60_000), ("mail", 10, 30_000), ("reports", 3, 120_000)]
+    {
+        let name = Name::parse("queue", queue)?;
+        if known
+            .iter()
+            .any(|state| state.queue.name == name && state.queue.defaults != QueueDefaults::default())
+        {
+            continue;
+        }
+        let (max_retries, timeout_ms) = (Some(max_retries), Some(timeout_ms));
+        let defaults = QueueDefaults { max_retries, timeout_ms, ..QueueDefaults::default() };
+        client.store().put_queue(PutQueue { name, defaults, actor: Actor::api() }, None).await??;
+    }
+    Ok(())
+}
+
+async fn pause(ms: u64) {
+    tokio::time::sleep(Duration::from_millis(ms)).await;
+}
+
+fn money(cents: u64) -> String {
+    format!("{}.{:02}", cents / 100, cents % 100)
+}
+
+async fn fulfil(job: FulfilOrder, ctx: Context) -> Result<String, HandlerError> {
+    let FulfilOrder { order, cents, address } = &job;
+    ctx.log(format!("order {order}: {} to {address}", money(*cents))).await?;
+    let charge = || async {
+        pause(300).await;
+        // The bank has its moments: the next attempt succeeds.
+        if order % 4 == 2 && ctx.fence() == 1 {
+            return Err(HandlerError::retry("the bank says 503, try again later").code("bank_busy"));
+        }
+        Ok(format!("charge-{order}"))
+    };
+    let charged: String = ctx.step("charge", charge).await?;
+    ctx.progress(25, "charged").await?;
+    if *cents > LARGE {
+        ctx.approval("ship").prompt(&format!("Order {order} is over {}: ship it?", money(*cents))).await?;
+    }
+    ctx.step("pack", || async { Ok::<_, HandlerError>(pause(900).await) }).await?;
+    ctx.progress(50, "packed").await?;
+    if address == "Atlantis" {
+        let message = format!("no carrier goes to {address}; change the address and redrive");
+        return Err(HandlerError::permanent(message).code("address_unknown"));
+    }
+    ctx.step("ship", || async { Ok::<_, HandlerError>(pause(1_100).await) }).await?;
+    let mail = SendEmail {
+        to: format!("customer-{}@example.org", order % 50),
+        subject: format!("your order {order}"),
+    };
+    // The key makes a repeated attempt send it once.
+    ctx.client().enqueue(mail).unique(&format!("mail:{order}")).tag("shop").await?;
+    ctx.progress(100, "shipped").await?;
+    Ok(charged)
+}
+
+async fn send_email(job: SendEmail, ctx: Context) -> Result<String, HandlerError> {
+    ctx.log(format!("sending {:?} to {}", job.subject, job.to)).await?;
+    pause(300).await;
+    if job.subject.ends_with('7') && ctx.fence() == 1 {
+        return Err(HandlerError::retry("the mail server says 451, try again later").code("smtp_busy"));
+    }
+    Ok(format!("message-{}", ctx.id()))
+}
+
+async fn report(job: BuildReport, ctx: Context) -> Result<u64, HandlerError> {
+    for (n, stage) in ["collect", "sum", "draw", "store"].into_iter().enumerate() {
+        ctx.step(stage, || async { Ok::<_, HandlerError>(pause(600).await) }).await?;
+        ctx.progress(u8::try_from(n + 1).unwrap_or(4) * 25, stage).await?;
+    }
+    Ok(job.orders)
+}
