@@ -28,6 +28,8 @@ const LOOK: Duration = Duration::from_millis(500);
 /// Runs until Ctrl-C.
 pub async fn run(args: DemoArgs, settings: &Settings, out: &Out) -> Outcome {
     log_to_stderr("warn,windlass_engine=error");
+    let shutdown =
+        Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let client = open(settings, true, None).await?;
     let server = Server::new(Arc::clone(client.store()));
     let listener = server.listen(args.listen.as_str()).await.map_err(not_listening)?;
@@ -35,8 +37,6 @@ pub async fn run(args: DemoArgs, settings: &Settings, out: &Out) -> Outcome {
     let url = format!("http://{address}");
     let command = command(settings, &url);
     welcome(settings, out, &url, &command);
-    let shutdown =
-        Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let serving = server.run(listener, shutdown.clone());
     let shop = Shop::open(&client).await?;
     let working = shop::worker(client.clone()).run(shutdown.clone());

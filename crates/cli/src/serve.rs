@@ -14,14 +14,14 @@ use windlass_http::{ListenError, Server};
 /// Serves until SIGTERM or Ctrl-C, then lets requests end; a second one ends at once.
 pub async fn run(args: ServeArgs, settings: &Settings, out: &Out) -> Outcome {
     log_to_stderr("info");
+    let shutdown =
+        Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let client = open(settings, true, None).await?;
     let server = Server::new(Arc::clone(client.store()));
     let listener = server.listen(args.listen.as_str()).await.map_err(not_listening)?;
     let address = listener.local_addr().map_err(|e| Failure::failed(e.to_string()))?;
     let url = format!("http://{address}");
     out.show(&json!({ "url": url }), |out| out.line(format!("listening on {url}")));
-    let shutdown =
-        Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     server.run(listener, shutdown).await.map_err(|e| Failure::failed(format!("the server ended: {e}")))
 }
 

@@ -1,6 +1,6 @@
 //! A fresh database for a test, on the server that `TEST_PG_URL` names or on one of this process's own.
+#![allow(dead_code, reason = "each test file uses a part")]
 
-#[allow(dead_code, reason = "a part of it is used")]
 #[path = "../../../postgres/tests/support/cluster.rs"]
 mod cluster;
 
