@@ -9,7 +9,7 @@ mod sqlite;
 use crate::args::DoctorArgs;
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
-use crate::run::on_store;
+use crate::run::open;
 use crate::settings::{Settings, masked};
 use serde_json::json;
 use windlass_core::Timestamp;
@@ -63,12 +63,12 @@ fn problem(check: &'static str, found: impl Into<String>, fix: impl Into<String>
 /// Looks at everything. Exit code 1 if there is a problem.
 pub async fn run(args: &DoctorArgs, settings: &Settings, out: &Out) -> Outcome {
     let late_ms = args.late.ms();
-    let findings = match on_store(settings, false).await {
-        Ok(door) => {
+    let findings = match open(settings, false, None).await {
+        Ok(client) => {
             let mut findings =
                 of_store(settings, late_ms).await.unwrap_or_else(|failure| unread("store", failure));
             findings.push(ok("schema", "it is what this version of windlass wants"));
-            let jobs = jobs::look(door.store(), late_ms).await;
+            let jobs = jobs::look(client.store(), late_ms).await;
             findings.extend(jobs.unwrap_or_else(|failure| unread("jobs", failure)));
             findings
         }

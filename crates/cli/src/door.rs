@@ -1,144 +1,284 @@
-//! How a command reaches jobs: one trait, the same documents either way. [`OnStore`] asks a store itself,
-//! [`Remote`] a server.
+//! How a command reaches jobs: by the public API, over a network or in this process on a store. The answers are passed on as
+//! they come, so they are the same either way.
 
-mod on_store;
-mod remote;
+mod drafts;
 
-pub use on_store::OnStore;
-pub use remote::Remote;
+pub use drafts::{Action, Draft, KeyDraft, Pairs};
 
-use crate::fail::Outcome;
-use crate::shape::Reply;
-use async_trait::async_trait;
-use windlass_core::{ApprovalId, JobId, Key, Name, Payload, QueueDefaults, Role, RunAt, Timestamp, Who};
+use crate::fail::{Exit, Outcome};
+use crate::jobs::filter;
+use crate::shape::{Doc, Reply, seconds, time};
+use crate::wire::{Request, Wire, encoded};
+use std::time::Duration;
+use tokio::sync::Mutex;
+use windlass_core::lease::hex;
+use windlass_core::{ApprovalId, JobId, Key, Name, Payload, QueueDefaults, RunAt, Who};
+use windlass_http::role_word;
+use windlass_store::{Hints, fresh};
 
-/// Filters as they are typed: names and values.
-pub type Pairs = Vec<(String, String)>;
-
-/// A job as it was typed.
-#[derive(Debug, Clone)]
-pub struct Draft {
-    /// What to do.
-    pub kind: Name,
-    /// Which line it stands in.
-    pub queue: Name,
-    /// What the handler gets.
-    pub payload: Option<Payload>,
-    /// −5..5, higher first.
-    pub priority: i32,
-    /// From when it may run.
-    pub run_at: RunAt,
-    /// What makes two jobs the same.
-    pub unique_key: Option<Key>,
-    /// Failures allowed; its queue decides when nothing is said.
-    pub max_retries: Option<i32>,
-    /// How long one attempt may take, in milliseconds.
-    pub timeout_ms: Option<i64>,
-    /// Labels.
-    pub tags: Vec<Name>,
-    /// The agent it belongs to.
-    pub agent_id: Option<Who>,
-}
-
-/// What is done to all jobs of a filter.
-#[derive(Debug, Clone)]
-pub enum Action {
-    /// Stop them.
-    Cancel {
-        /// Why.
-        reason: Option<String>,
-    },
-    /// Send them back.
-    Redrive {
-        /// Not before.
-        run_at: Option<Timestamp>,
-        /// Spread evenly over so many milliseconds.
-        spread_ms: i64,
-    },
-}
-
-/// A key to make.
-#[derive(Debug, Clone)]
-pub struct KeyDraft {
-    /// Its name.
-    pub name: Who,
-    /// What it may do.
-    pub roles: Vec<Role>,
-    /// Only for these queues.
-    pub queues: Option<Vec<Name>>,
-    /// Until when.
-    pub expires_at: Option<Timestamp>,
-}
+/// How long an answer may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a request is sent again when its answer was lost.
+const TRIES: usize = 3;
+/// The pause before.
+const PAUSE: Duration = Duration::from_millis(200);
+/// How often a watcher looks where nobody tells it to.
+const POLL: Duration = Duration::from_millis(500);
 
 /// Everything a command may ask, answered in the words of the public API.
-#[async_trait]
-pub trait Door: Send + Sync {
+#[derive(Debug)]
+pub struct Door {
+    wire: Wire,
+    /// A store's, kept from the beginning, so that nothing which happens between two looks is missed.
+    hints: Option<Mutex<Hints>>,
+}
+
+impl Door {
+    /// Through this wire; a store's hints say when to look again.
+    pub fn new(wire: Wire, hints: Option<Hints>) -> Self {
+        Self { wire, hints: hints.map(Mutex::new) }
+    }
+
+    async fn get(&self, path: &str, query: &[(&str, String)]) -> Outcome<Reply> {
+        let query: Vec<String> =
+            query.iter().map(|(name, value)| format!("{name}={}", encoded(value))).collect();
+        let path = if query.is_empty() { path.to_owned() } else { format!("{path}?{}", query.join("&")) };
+        self.send("GET", &path, None).await
+    }
+
+    async fn post(&self, path: &str, body: &Doc) -> Outcome<Reply> {
+        let text = Reply::of(body)?.text;
+        self.send("POST", path, Some(text)).await
+    }
+
+    async fn put(&self, path: &str, body: &Doc) -> Outcome<Reply> {
+        let text = Reply::of(body)?.text;
+        self.send("PUT", path, Some(text)).await
+    }
+
+    /// Sends a request, and the very same again when its answer was lost: its key makes it the same.
+    async fn send(&self, method: &str, path: &str, body: Option<String>) -> Outcome<Reply> {
+        let key = hex(&fresh::random::<16>());
+        let idempotency_key = (method == "POST").then_some(key.as_str());
+        let request = Request { method, path, body: body.as_deref(), idempotency_key, patience: PATIENCE };
+        let mut tries = 1;
+        loop {
+            let failure = match self.wire.send(request).await {
+                Ok(reply) => return Ok(reply),
+                Err(failure) => failure,
+            };
+            if failure.exit != Exit::Unavailable || tries == TRIES {
+                return Err(failure);
+            }
+            tries += 1;
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
     /// `{job, existed, payload_differs}`
-    async fn enqueue(&self, draft: Draft) -> Outcome<Reply>;
+    pub async fn enqueue(&self, draft: Draft) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put("kind", &draft.kind).put("queue", &draft.queue).put("priority", draft.priority);
+        doc.put_bytes("payload", "payload_base64", draft.payload.as_ref());
+        match draft.run_at {
+            RunAt::Now => {}
+            RunAt::At(at) => drop(doc.put("run_at", time(at))),
+            RunAt::After(ms) => drop(doc.put("delay", seconds(ms))),
+        }
+        if let Some(key) = &draft.unique_key {
+            let mut unique = Doc::default();
+            unique.put("key", key);
+            doc.put("unique", unique);
+        }
+        doc.put_some("max_retries", draft.max_retries).put_some("timeout", draft.timeout_ms.map(seconds));
+        doc.put("tags", &draft.tags).put_some("agent_id", draft.agent_id);
+        self.post("/v1/jobs", &doc).await
+    }
+
     /// The job, now or as it stood.
-    async fn job(&self, id: JobId, at_version: Option<i64>) -> Outcome<Reply>;
+    pub async fn job(&self, id: JobId, at_version: Option<i64>) -> Outcome<Reply> {
+        let query: Vec<_> = at_version.iter().map(|version| ("at_version", version.to_string())).collect();
+        self.get(&format!("/v1/jobs/{id}"), &query).await
+    }
+
     /// `{jobs, next_cursor}`
-    async fn jobs(&self, filter: &Pairs, cursor: Option<String>, limit: usize) -> Outcome<Reply>;
+    pub async fn jobs(&self, filter: &Pairs, cursor: Option<String>, limit: usize) -> Outcome<Reply> {
+        let mut query: Vec<(&str, String)> = filter.iter().map(|(n, v)| (n.as_str(), v.clone())).collect();
+        query.push(("limit", limit.to_string()));
+        query.extend(cursor.map(|cursor| ("cursor", cursor)));
+        self.get("/v1/jobs", &query).await
+    }
+
     /// `{events}`
-    async fn events(&self, id: JobId, after: i64, limit: usize) -> Outcome<Reply>;
+    pub async fn events(&self, id: JobId, after: i64, limit: usize) -> Outcome<Reply> {
+        let query = [("after", after.to_string()), ("limit", limit.to_string())];
+        self.get(&format!("/v1/jobs/{id}/events"), &query).await
+    }
+
     /// `{lines}`
-    async fn logs(&self, id: JobId, after: i64, limit: usize) -> Outcome<Reply>;
+    pub async fn logs(&self, id: JobId, after: i64, limit: usize) -> Outcome<Reply> {
+        let query = [("after", after.to_string()), ("limit", limit.to_string())];
+        self.get(&format!("/v1/jobs/{id}/logs"), &query).await
+    }
+
     /// `{job}`
-    async fn cancel(
+    pub async fn cancel(
         &self,
         id: JobId,
         reason: Option<String>,
         force: bool,
         force_after_ms: i64,
-    ) -> Outcome<Reply>;
+    ) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put_some("reason", reason).put("force", force).put("force_after", seconds(force_after_ms));
+        self.post(&format!("/v1/jobs/{id}/cancel"), &doc).await
+    }
+
     /// `{job}`
-    async fn redrive(&self, id: JobId, run_at: RunAt, from_start: bool) -> Outcome<Reply>;
+    pub async fn redrive(&self, id: JobId, run_at: RunAt, from_start: bool) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put("from_start", from_start);
+        if let RunAt::At(at) = run_at {
+            doc.put("run_at", time(at));
+        }
+        self.post(&format!("/v1/jobs/{id}/redrive"), &doc).await
+    }
+
     /// `{job}`
-    async fn fork(&self, id: JobId, from_version: Option<i64>, payload: Option<Payload>) -> Outcome<Reply>;
+    pub async fn fork(
+        &self,
+        id: JobId,
+        from_version: Option<i64>,
+        payload: Option<Payload>,
+    ) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put_some("from_version", from_version).put_bytes("payload", "payload_base64", payload.as_ref());
+        self.post(&format!("/v1/jobs/{id}/fork"), &doc).await
+    }
+
     /// `{duplicate, version}`
-    async fn signal(
+    pub async fn signal(
         &self,
         id: JobId,
         name: Name,
         payload: Option<Payload>,
         key: Option<Key>,
-    ) -> Outcome<Reply>;
+    ) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put("name", name).put_bytes("payload", "payload_base64", payload.as_ref()).put_some("key", key);
+        self.post(&format!("/v1/jobs/{id}/signal"), &doc).await
+    }
+
     /// `{matched, sample, done, skipped, next_cursor}`; so much per call.
-    async fn bulk(
+    pub async fn bulk(
         &self,
-        filter: &Pairs,
+        pairs: &Pairs,
         action: &Action,
         dry_run: bool,
         cursor: Option<String>,
-    ) -> Outcome<Reply>;
+    ) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put("filter", filter::document(pairs)).put("dry_run", dry_run).put_some("cursor", cursor);
+        match action {
+            Action::Cancel { reason } => doc.put("action", "cancel").put_some("reason", reason.as_ref()),
+            Action::Redrive { run_at, spread_ms } => doc
+                .put("action", "redrive")
+                .put_some("run_at", run_at.map(time))
+                .put("spread", seconds(*spread_ms)),
+        };
+        self.post("/v1/bulk", &doc).await
+    }
+
     /// `{approvals}`
-    async fn approvals(&self, job: Option<JobId>, status: Option<String>, limit: usize) -> Outcome<Reply>;
+    pub async fn approvals(
+        &self,
+        job: Option<JobId>,
+        status: Option<String>,
+        limit: usize,
+    ) -> Outcome<Reply> {
+        let mut query = vec![("limit", limit.to_string())];
+        query.extend(job.map(|job| ("job_id", job.to_string())));
+        query.extend(status.map(|status| ("status", status)));
+        self.get("/v1/approvals", &query).await
+    }
+
     /// `{status, approval}`
-    async fn decide(
+    pub async fn decide(
         &self,
         id: ApprovalId,
         approve: bool,
         reason: Option<String>,
         token: Option<String>,
-    ) -> Outcome<Reply>;
+    ) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put("decision", if approve { "approve" } else { "deny" });
+        doc.put_some("reason", reason).put_some("token", token);
+        self.post(&format!("/v1/approvals/{id}/decide"), &doc).await
+    }
+
     /// `{queues}`
-    async fn queues(&self) -> Outcome<Reply>;
+    pub async fn queues(&self) -> Outcome<Reply> {
+        self.get("/v1/queues", &[]).await
+    }
+
     /// `{queue}`
-    async fn set_queue(&self, name: Name, defaults: QueueDefaults) -> Outcome<Reply>;
+    pub async fn set_queue(&self, name: Name, defaults: QueueDefaults) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put_some("max_retries", defaults.max_retries)
+            .put_some("timeout", defaults.timeout_ms.map(seconds));
+        doc.put_some("lease", defaults.lease_ms.map(|ms| seconds(ms.get())));
+        doc.put_some("grace", defaults.grace_ms.map(seconds));
+        self.put(&format!("/v1/queues/{}", encoded(name.as_str())), &doc).await
+    }
+
     /// `{queue}`
-    async fn pause(&self, name: Name, pause: bool) -> Outcome<Reply>;
+    pub async fn pause(&self, name: Name, pause: bool) -> Outcome<Reply> {
+        let verb = if pause { "pause" } else { "resume" };
+        self.post(&format!("/v1/queues/{}/{verb}", encoded(name.as_str())), &Doc::default()).await
+    }
+
     /// `{workers}`
-    async fn workers(&self) -> Outcome<Reply>;
+    pub async fn workers(&self) -> Outcome<Reply> {
+        self.get("/v1/workers", &[]).await
+    }
+
     /// `{worker}`
-    async fn drain(&self, id: Who) -> Outcome<Reply>;
+    pub async fn drain(&self, id: Who) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put("draining", true);
+        self.put(&format!("/v1/workers/{}", encoded(id.as_str())), &doc).await
+    }
+
     /// `{entries}`
-    async fn audit(&self, limit: usize) -> Outcome<Reply>;
+    pub async fn audit(&self, limit: usize) -> Outcome<Reply> {
+        self.get("/v1/audit", &[("limit", limit.to_string())]).await
+    }
+
     /// `{keys}`
-    async fn keys(&self) -> Outcome<Reply>;
+    pub async fn keys(&self) -> Outcome<Reply> {
+        self.get("/v1/keys", &[]).await
+    }
+
     /// `{key, secret}`
-    async fn create_key(&self, key: KeyDraft) -> Outcome<Reply>;
+    pub async fn create_key(&self, key: KeyDraft) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put("name", &key.name)
+            .put("roles", key.roles.iter().map(|role| role_word(*role)).collect::<Vec<_>>());
+        doc.put_some("queues", key.queues).put_some("expires_at", key.expires_at.map(time));
+        self.post("/v1/keys", &doc).await
+    }
+
     /// `{key}`
-    async fn revoke_key(&self, name: Who) -> Outcome<Reply>;
+    pub async fn revoke_key(&self, name: Who) -> Outcome<Reply> {
+        self.send("DELETE", &format!("/v1/keys/{}", encoded(name.as_str())), None).await
+    }
+
     /// Waits until there may be something new; also when there is not.
-    async fn changed(&self);
+    pub async fn changed(&self) {
+        match &self.hints {
+            None => tokio::time::sleep(POLL).await,
+            // Hints may be lost, so it is looked all the same.
+            Some(hints) => drop(tokio::time::timeout(2 * POLL, hints.lock().await.feed.changed()).await),
+        }
+    }
 }

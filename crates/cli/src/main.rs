@@ -11,7 +11,6 @@
 //! This is the only room that knows everything. It decides nothing about jobs: the store does.
 
 mod args;
-mod bulk;
 mod demo;
 mod doctor;
 mod door;

@@ -1,13 +1,15 @@
 //! From what was typed to what is done: settings, a door, a command.
 
 use crate::args::{Cli, Command, KeysCommand, QueuesCommand};
-use crate::door::{Door, OnStore, Remote};
+use crate::door::Door;
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
 use crate::settings::{self, Settings};
+use crate::wire::Wire;
 use crate::{demo, doctor, enqueue, jobs, migrate, registry, serve, verify, work};
 use clap::CommandFactory;
 use serde_json::{Value, json};
+use std::sync::Arc;
 use windlass::Client;
 use windlass_core::Actor;
 use windlass_core::limits::ACTOR_MAX_BYTES;
@@ -59,8 +61,7 @@ async fn on_own_store(command: Command, settings: &Settings, out: &Out) -> Outco
 }
 
 async fn on_door(command: Command, settings: &Settings, out: &Out) -> Outcome {
-    let door = door(settings, creates(&command)).await?;
-    let door = &*door;
+    let door = &door(settings, creates(&command)).await?;
     match command {
         Command::Enqueue(args) => enqueue::run(args, door, out).await,
         Command::Jobs(command) => jobs::run(command, door, out).await,
@@ -83,19 +84,18 @@ fn creates(command: &Command) -> bool {
     )
 }
 
-async fn door(settings: &Settings, create: bool) -> Outcome<Box<dyn Door>> {
+async fn door(settings: &Settings, create: bool) -> Outcome<Door> {
     if let Some(url) = &settings.url
         && settings.goes_through_server()?
     {
-        return Ok(Box::new(Remote::new(&url.value, settings.key.as_ref().map(|key| key.value.clone()))?));
+        return Ok(Door::new(
+            Wire::to(&url.value, settings.key.as_ref().map(|key| key.value.clone()))?,
+            None,
+        ));
     }
-    Ok(Box::new(on_store(settings, create).await?))
-}
-
-/// The store that is in force.
-pub async fn on_store(settings: &Settings, create: bool) -> Outcome<OnStore> {
     let client = open(settings, create, None).await?;
-    Ok(OnStore::new(client, actor()?))
+    let hints = client.store().hints();
+    Ok(Door::new(Wire::on(Arc::clone(client.store()), actor()?), Some(hints)))
 }
 
 /// Opens the store that is in force.

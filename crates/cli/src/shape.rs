@@ -1,12 +1,4 @@
-//! What a store answers, in the words of the public API: the same document, whichever way a command goes.
-//!
-//! Payloads stand in it byte for byte. What is never known here: how it is printed.
-
-mod job;
-mod registry;
-
-pub use job::{as_it_stood, event, job, listed, log_line};
-pub use registry::{ROLES, access_key, approval, audit_entry, backoff, queue, role_word, worker};
+//! Documents of the public API, as they are asked with and answered. Payloads stand in them byte for byte.
 
 use crate::fail::{Failure, Outcome};
 use base64::Engine as _;
@@ -80,11 +72,6 @@ impl Doc {
     /// About how many bytes it takes.
     pub fn size(&self) -> usize {
         self.fields.iter().map(|(name, value)| name.len() + value.get().len() + 4).sum()
-    }
-
-    /// Whether nothing was put into it.
-    pub fn is_empty(&self) -> bool {
-        self.fields.is_empty()
     }
 }
 

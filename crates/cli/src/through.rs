@@ -5,19 +5,18 @@
 //! fall back to was filled in when they were enqueued.
 
 mod claimed;
+mod verbs;
 
 use crate::fail::{Exit, Failure, Outcome};
 use crate::shape::{Doc, Reply, seconds};
 use crate::wire::{Request, UNKNOWN, Wire, encoded};
-use async_trait::async_trait;
 use claimed::Hands;
-use reqwest::Method;
 use serde_json::Value;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::lease::hex;
-use windlass_core::{Answer, Done, LeaseMs, Name, Refusal, Secret, Who, Worker};
+use windlass_core::{Answer, Done, LeaseMs, Refusal, Secret, Who, Worker};
 use windlass_engine::{Level, Shutdown};
 use windlass_store::{
     ClaimMany, Claimed, Extend, Extended, Hinter, PutWorker, Settle, StoreError, StoreResult, WriteLogs,
@@ -67,13 +66,8 @@ impl ThroughServer {
         nothing.put("worker_id", "windlass-work").put("leases", [(); 0]);
         let body = Reply::of(&nothing)?.text;
         let path = "/v1/heartbeat";
-        let request = Request {
-            method: &Method::POST,
-            path,
-            body: Some(&body),
-            idempotency_key: None,
-            patience: PATIENCE,
-        };
+        let request =
+            Request { method: "POST", path, body: Some(&body), idempotency_key: None, patience: PATIENCE };
         wire.send(request).await?;
         Ok(Self {
             wire,
@@ -93,14 +87,14 @@ impl ThroughServer {
         self.refused.get().cloned()
     }
 
-    async fn send(&self, method: Method, path: &str, body: &Doc, patience: Duration) -> Outcome<Reply> {
+    async fn send(&self, method: &str, path: &str, body: &Doc, patience: Duration) -> Outcome<Reply> {
         let body = Reply::of(body)?.text;
-        let request = Request { method: &method, path, body: Some(&body), idempotency_key: None, patience };
+        let request = Request { method, path, body: Some(&body), idempotency_key: None, patience };
         self.wire.send(request).await
     }
 
     /// Sends a request that the server can only carry out or not: a refusal of the whole ends the worker.
-    async fn ask(&self, method: Method, path: &str, body: &Doc, patience: Duration) -> StoreResult<Reply> {
+    async fn ask(&self, method: &str, path: &str, body: &Doc, patience: Duration) -> StoreResult<Reply> {
         self.send(method, path, body, patience).await.map_err(|failure| {
             if failure.exit == Exit::Unavailable {
                 return away(failure);
@@ -155,7 +149,7 @@ impl ThroughServer {
         body.put("queues", &request.queues).put("kinds", &request.kinds).put("max", request.max);
         body.put("worker_id", &claim.worker).put("secret", hex(&claim.secret.0));
         body.put("lease", seconds(claim.lease_ms.get())).put("wait", wait.as_secs());
-        self.ask(Method::POST, "/v1/claim", &body, wait + PATIENCE).await
+        self.ask("POST", "/v1/claim", &body, wait + PATIENCE).await
     }
 
     async fn extend(&self, request: Extend, worker: &Who) -> StoreResult<Vec<Result<Extended, Refusal>>> {
@@ -167,7 +161,7 @@ impl ThroughServer {
         let mut body = Doc::default();
         body.put("worker_id", worker).put("extend", seconds(request.extend_ms.get()));
         body.put("leases", request.leases.iter().map(lease).collect::<Vec<_>>());
-        let reply = self.ask(Method::POST, "/v1/heartbeat", &body, PATIENCE).await?;
+        let reply = self.ask("POST", "/v1/heartbeat", &body, PATIENCE).await?;
         let answers = answers(&reply.value, "leases", request.leases.len())?;
         answers.iter().map(claimed::extended).collect::<Option<_>>().ok_or_else(|| unreadable("a lease"))
     }
@@ -188,7 +182,7 @@ impl ThroughServer {
             let to = fitting(&told, from);
             let mut body = Doc::default();
             body.put("items", &told[from..to]);
-            let reply = self.ask(Method::POST, "/v1/settle", &body, PATIENCE).await?;
+            let reply = self.ask("POST", "/v1/settle", &body, PATIENCE).await?;
             answered.extend(answers(&reply.value, "items", to - from)?.iter().map(claimed::answer));
             from = to;
         }
@@ -202,7 +196,7 @@ impl ThroughServer {
         let mut body = Doc::default();
         body.put("lease_token", request.token.to_text()).put("lines", &request.lines);
         let path = format!("/v1/jobs/{}/logs", request.job);
-        match self.send(Method::POST, &path, &body, PATIENCE).await {
+        match self.send("POST", &path, &body, PATIENCE).await {
             Ok(_) => Ok(Ok(())),
             Err(failure) if failure.exit == Exit::Unavailable => Err(away(failure)),
             Err(failure) => Ok(Err(claimed::refusal(&failure.code, &failure.detail))),
@@ -224,7 +218,7 @@ impl ThroughServer {
         body.put("labels", &report.labels).put("draining", report.draining);
         body.put("ttl", seconds(report.ttl_ms.get()));
         let path = format!("/v1/workers/{}", encoded(report.id.as_str()));
-        let reply = self.ask(Method::PUT, &path, &body, PATIENCE).await?;
+        let reply = self.ask("PUT", &path, &body, PATIENCE).await?;
         let now = fresh::wall_clock();
         let PutWorker { id, queues, kinds, capacity, labels, ttl_ms, .. } = report.clone();
         let draining = reply.value["worker"]["draining"] == true;
@@ -279,72 +273,4 @@ fn unreadable(what: impl std::fmt::Display) -> StoreError {
 fn answers<'a>(value: &'a Value, name: &str, expected: usize) -> StoreResult<&'a [Value]> {
     let answers = value[name].as_array().filter(|answers| answers.len() == expected);
     answers.map(Vec::as_slice).ok_or_else(|| unreadable(name))
-}
-
-mod verbs {
-    //! The verbs of a store, by the table: those that a worker needs, and for all others that they are not here.
-
-    use super::*;
-    use windlass_core::step::Recorded;
-    use windlass_core::unique::Hold;
-    use windlass_core::{AccessKey, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, LogLine, Term};
-    use windlass_store::*;
-
-    fn absent<T>(verb: &str) -> StoreResult<T> {
-        Err(StoreError::Unavailable(format!("a worker that goes through a server cannot {verb}")))
-    }
-
-    macro_rules! answer {
-        (claim, $store:ident, $request:ident) => {
-            $store.claim($request).await
-        };
-        (extend, $store:ident, $request:ident) => {
-            $store.renew($request).await
-        };
-        (settle, $store:ident, $request:ident) => {
-            $store.settle($request).await
-        };
-        (write_logs, $store:ident, $request:ident) => {
-            $store.write_logs($request).await
-        };
-        (put_worker, $store:ident, $request:ident) => {
-            $store.put_worker($request).await
-        };
-        (remove_worker, $store:ident, $request:ident) => {{
-            let _ = $request;
-            $store.remove_worker().await
-        }};
-        (queues, $store:ident, $request:ident) => {{
-            let _ = $request;
-            Ok(Vec::new())
-        }};
-        (sweep, $store:ident, $request:ident) => {{
-            let _ = $request;
-            Ok(Vec::new())
-        }};
-        ($verb:ident, $store:ident, $request:ident) => {{
-            let _ = $request;
-            absent(stringify!($verb))
-        }};
-    }
-
-    macro_rules! through {
-        ($($group:ident { $($verb:ident($request:ty) -> $answer:ty;)* $(; $($rest:item)*)? })*) => {
-            $(
-                #[async_trait]
-                impl $group for ThroughServer {
-                    $(
-                        async fn $verb(&self, request: $request, _now: Now) -> StoreResult<$answer> {
-                            let store: &ThroughServer = self;
-                            let _ = store;
-                            answer!($verb, store, request)
-                        }
-                    )*
-                    $($($rest)*)?
-                }
-            )*
-        };
-    }
-
-    windlass_store::every_verb!(through);
 }

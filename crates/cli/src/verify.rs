@@ -6,7 +6,7 @@
 use crate::args::VerifyArgs;
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
-use crate::run::on_store;
+use crate::run::open;
 use crate::settings::Settings;
 use crate::shape::Doc;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -23,8 +23,8 @@ const CAP: i64 = 1_000_000;
 
 /// Checks everything, and tells each job that is wrong.
 pub async fn run(args: &VerifyArgs, settings: &Settings, out: &Out) -> Outcome {
-    let door = on_store(settings, false).await?;
-    let store = door.store();
+    let client = open(settings, false, None).await?;
+    let store = client.store();
     let mut problems = file(settings).await?;
     let counts = store.counts(CAP, None).await?;
     let total: i64 = counts.statuses.iter().map(|(_, count)| count.n).sum();

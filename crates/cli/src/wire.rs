@@ -1,30 +1,43 @@
-//! One request to a server and what comes back, once. Whether to send it again is for whoever knows what it means.
+//! One request and what comes back, once, from a server or from the same routes in this process. Whether to send it again is
+//! for whoever knows what it means.
 
 use crate::fail::{Exit, Failure, Outcome};
 use crate::shape::Reply;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::{Client, Method, StatusCode};
+use reqwest::Client;
 use serde_json::Value;
+use std::sync::Arc;
 use std::time::Duration;
+use windlass_core::Actor;
+use windlass_http::Local;
+use windlass_store::Store;
 
 /// How long a connection may take to be made.
 const CONNECTING: Duration = Duration::from_secs(10);
 /// The code of an answer that was lost after the request may have been carried out.
 pub const UNKNOWN: &str = "outcome_unknown";
 
-/// A server that is asked over HTTP.
+/// Where requests go.
 #[derive(Debug, Clone)]
-pub struct Wire {
-    client: Client,
-    base: String,
-    key: Option<String>,
+pub enum Wire {
+    /// To a server.
+    Net {
+        /// Keeps connections.
+        client: Client,
+        /// Its URL.
+        base: String,
+        /// What opens it.
+        key: Option<String>,
+    },
+    /// To a store that this process has opened.
+    Here(Local),
 }
 
 /// A request.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'a> {
     /// How.
-    pub method: &'a Method,
+    pub method: &'a str,
     /// What, from the first slash on.
     pub path: &'a str,
     /// JSON.
@@ -36,8 +49,8 @@ pub struct Request<'a> {
 }
 
 impl Wire {
-    /// The server at `url`.
-    pub fn new(url: &str, key: Option<String>) -> Outcome<Self> {
+    /// To the server at `url`.
+    pub fn to(url: &str, key: Option<String>) -> Outcome<Self> {
         if !url.starts_with("http://") && !url.starts_with("https://") {
             return Err(Failure::usage("the server's URL must begin with http:// or https://"));
         }
@@ -45,15 +58,27 @@ impl Wire {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let built = Client::builder().connect_timeout(CONNECTING).build();
         let client = built.map_err(|e| Failure::failed(format!("no HTTP client can be made: {e}")))?;
-        Ok(Self { client, base: url.trim_end_matches('/').to_owned(), key })
+        Ok(Self::Net { client, base: url.trim_end_matches('/').to_owned(), key })
+    }
+
+    /// To a store, in the name of `actor`.
+    pub fn on(store: Arc<dyn Store>, actor: Actor) -> Self {
+        Self::Here(Local::new(store, actor))
     }
 
     /// Sends a request.
     pub async fn send(&self, request: Request<'_>) -> Outcome<Reply> {
         let Request { method, path, body, idempotency_key, patience } = request;
-        let url = format!("{}{path}", self.base);
-        let mut sent = self.client.request(method.clone(), url).timeout(patience);
-        if let Some(bearer) = &self.key {
+        let (client, base, key) = match self {
+            Self::Net { client, base, key } => (client, base, key),
+            Self::Here(local) => {
+                let (status, text) = local.ask(method, path, body.map(str::to_owned), idempotency_key).await;
+                return understood(status, text);
+            }
+        };
+        let method = method.parse().map_err(|_| Failure::failed(format!("there is no method {method}")))?;
+        let mut sent = client.request(method, format!("{base}{path}")).timeout(patience);
+        if let Some(bearer) = key {
             sent = sent.bearer_auth(bearer);
         }
         if let Some(key) = idempotency_key {
@@ -62,17 +87,16 @@ impl Wire {
         if let Some(body) = body {
             sent = sent.header("Content-Type", "application/json").body(body.to_owned());
         }
-        heard(sent.send().await).await
+        let response = sent.send().await.map_err(lost)?;
+        let status = response.status().as_u16();
+        understood(status, response.text().await.map_err(lost)?)
     }
 }
 
-/// The answer, or what the server or the way to it said instead.
-async fn heard(answer: reqwest::Result<reqwest::Response>) -> Outcome<Reply> {
-    let response = answer.map_err(lost)?;
-    let status = response.status();
-    let text = response.text().await.map_err(lost)?;
+/// The answer, or what was said instead.
+fn understood(status: u16, text: String) -> Outcome<Reply> {
     let value: Value = serde_json::from_str(&text).unwrap_or_default();
-    if status.is_success() && !value.is_null() {
+    if (200..300).contains(&status) && !value.is_null() {
         return Ok(Reply { text, value });
     }
     Err(problem(status, &value))
@@ -89,16 +113,17 @@ fn lost(error: reqwest::Error) -> Failure {
     Failure::new(Exit::Unavailable, code, detail)
 }
 
-fn problem(status: StatusCode, value: &Value) -> Failure {
-    let exit = match status.as_u16() {
+fn problem(status: u16, value: &Value) -> Failure {
+    let exit = match status {
         404 => Exit::NotFound,
         400 | 405 | 413 | 415 | 422 => Exit::Usage,
-        401..=499 if status != StatusCode::TOO_MANY_REQUESTS => Exit::Refused,
+        429 => Exit::Unavailable,
+        401..=499 => Exit::Refused,
         200..=399 => Exit::Failed,
         _ => Exit::Unavailable,
     };
     let word = |name: &str| value[name].as_str().filter(|text| !text.is_empty());
-    let code = word("code").unwrap_or(if status.is_server_error() { UNKNOWN } else { "unavailable" });
+    let code = word("code").unwrap_or(if status >= 500 { UNKNOWN } else { "unavailable" });
     let plain =
         || format!("the server answered {status} without a reason; check that --url is a Windlass server's");
     let told = word("detail").or_else(|| word("title"));

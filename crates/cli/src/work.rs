@@ -65,7 +65,7 @@ async fn through_server(
     let Some(url) = settings.url.as_ref().filter(|url| url.source < settings.store.source) else {
         return Ok(None);
     };
-    let wire = Wire::new(&url.value, settings.key.as_ref().map(|key| key.value.clone()))?;
+    let wire = Wire::to(&url.value, settings.key.as_ref().map(|key| key.value.clone()))?;
     let mut queues = args.queue.clone();
     queues.sort();
     queues.dedup();

@@ -16,6 +16,8 @@ use windlass_store::fresh;
 /// Who calls.
 #[derive(Debug, Clone)]
 pub(crate) enum Principal {
+    /// Whoever has opened the store itself. May everything.
+    Owner(Actor),
     /// Anybody on this machine, while no key was ever made. May everything.
     Local,
     /// Whoever has this key.
@@ -34,6 +36,7 @@ impl Principal {
             Self::Key(key) => {
                 Actor::parse("actor", format!("key:{}", key.name)).unwrap_or_else(|_| Actor::api())
             }
+            Self::Owner(actor) => actor.clone(),
             _ => Actor::api(),
         }
     }
@@ -41,6 +44,7 @@ impl Principal {
     /// The name that idempotency keys are kept apart by.
     pub(crate) fn name(&self) -> String {
         match self {
+            Self::Owner(actor) => format!("owner:{actor}"),
             Self::Local => "local".to_owned(),
             Self::Key(key) => format!("key:{}", key.name),
             Self::Lease(token) => format!("lease:{:?}", token.hash()),
@@ -52,6 +56,7 @@ impl Principal {
     pub(crate) fn voter(&self) -> Option<(Who, Vec<String>)> {
         let words = |roles: &[Role]| roles.iter().map(|role| role_word(*role).to_owned()).collect();
         match self {
+            Self::Owner(actor) => Who::parse("name", actor.as_str()).ok().map(|name| (name, words(&ROLES))),
             Self::Local => Who::parse("name", "local").ok().map(|name| (name, words(&ROLES))),
             Self::Key(key) => Some((key.name.clone(), words(&key.roles))),
             Self::Lease(_) | Self::Nobody => None,
@@ -66,7 +71,7 @@ impl Principal {
     /// Whether it has one of these roles.
     pub(crate) fn has(&self, roles: &[Role]) -> bool {
         match self {
-            Self::Local => true,
+            Self::Owner(_) | Self::Local => true,
             Self::Key(key) => key.roles.iter().any(|role| *role == Role::Admin || roles.contains(role)),
             Self::Lease(_) | Self::Nobody => false,
         }
@@ -104,6 +109,10 @@ impl Principal {
     }
 }
 
+/// Marks a request that did not come over a network: who called has opened the store. No bytes of a connection become this.
+#[derive(Debug, Clone)]
+pub(crate) struct Owner(pub(crate) Actor);
+
 /// What a request shows of itself.
 enum Shown {
     Nothing,
@@ -114,6 +123,9 @@ enum Shown {
 
 /// Lets a request in, or says why not. Nothing of its body was read yet.
 pub(crate) async fn enter(app: &App, route: &Route, parts: &Parts) -> Result<Principal, Problem> {
+    if let Some(Owner(actor)) = parts.extensions.get() {
+        return Ok(Principal::Owner(actor.clone()));
+    }
     if route.access == Access::Everybody {
         return enter_anybody(app, parts).await;
     }

@@ -148,7 +148,7 @@ impl Session {
     fn of(who: &Principal) -> Option<Self> {
         let words = |roles: &[Role]| roles.iter().map(|role| role_word(*role)).collect();
         match who {
-            Principal::Local => Some(Self {
+            Principal::Owner(_) | Principal::Local => Some(Self {
                 name: "local".into(),
                 roles: words(&[Role::Admin]),
                 queues: None,

@@ -7,6 +7,7 @@
 //! | what is the same for every request | `dispatch`, `access`, `problem` |
 //! | the stable codes of refusals | [`CODES`], [`explain`] |
 //! | what JSON looks like | `shape` |
+//! | the same without a network | [`Local`] |
 //! | a job's life | `enqueue`, `claim`, `lease`, `append`, `settle`, `approve`, `operate`, `bulk`, `list` |
 //! | what surrounds jobs | `queues`, `workers`, `keys` |
 //! | how one reader of the feed serves all who listen | `feed` |
@@ -36,6 +37,7 @@ mod idempotency;
 mod keys;
 mod lease;
 mod list;
+mod local;
 mod metrics;
 mod openapi;
 mod operate;
@@ -55,6 +57,7 @@ mod workers;
 
 pub use codes::{CODES, Code, explain};
 pub use gate::KeyText;
+pub use local::Local;
 pub use openapi::document;
 pub use route::{Access, ROLES, Route, role_word};
 pub use routes::table as routes;

@@ -2,6 +2,7 @@
 
 use crate::door::Pairs;
 use crate::fail::{Failure, Outcome};
+use crate::shape::Doc;
 use windlass_core::{Filter, Invalid, JobId, Name, Status, Timestamp, Who};
 
 /// `name=value` texts, as they stand behind `--filter`.
@@ -59,6 +60,36 @@ pub fn resolve(pairs: &Pairs) -> Outcome<Filter> {
         }
     }
     Ok(filter)
+}
+
+/// The filter as a document, for what is done to all that match.
+pub fn document(pairs: &Pairs) -> Doc {
+    let mut doc = Doc::default();
+    let statuses: Vec<&str> =
+        pairs.iter().filter(|(name, _)| name == "status").flat_map(|(_, value)| value.split(',')).collect();
+    if !statuses.is_empty() {
+        doc.put("status", statuses);
+    }
+    const NAMES: [&str; 11] = [
+        "queue",
+        "kind",
+        "agent_id",
+        "tag",
+        "parent_id",
+        "worker_id",
+        "error_code",
+        "created_after",
+        "created_before",
+        "finished_after",
+        "finished_before",
+    ];
+    for name in NAMES {
+        doc.put_some(name, pairs.iter().find(|(found, _)| found == name).map(|(_, value)| value));
+    }
+    if pairs.iter().any(|(name, value)| name == "dead" && value == "true") {
+        doc.put("dead", true);
+    }
+    doc
 }
 
 fn status(word: &str) -> Result<Status, Invalid> {

@@ -73,6 +73,7 @@ pub(crate) async fn may_still(app: &Arc<App>, who: &Principal) -> bool {
             Err(_) => true,
         },
         // Once there are keys, nobody listens without one.
+        Principal::Owner(_) => true,
         Principal::Local => !app.gate.is_keyed().await.unwrap_or(false),
         Principal::Lease(_) | Principal::Nobody => false,
     }
