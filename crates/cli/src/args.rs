@@ -61,6 +61,9 @@ pub struct Global {
     /// Read this file instead of windlass.toml [env: WINDLASS_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// How serve, work and demo write their log: text or json [env: WINDLASS_LOG_FORMAT]
+    #[arg(long, global = true, value_name = "FORMAT")]
+    pub log_format: Option<String>,
     /// Print JSON, one document per line
     #[arg(long, global = true)]
     pub json: bool,
@@ -105,6 +108,7 @@ pub enum Command {
     /// A server, workers and sample jobs, to look around
     Demo(DemoArgs),
     /// Show what is in force and where it came from
+    #[command(after_help = "Example:\n  windlass config --store postgres://app@db/jobs")]
     Config,
     /// Say what an error code means and what to do
     #[command(after_help = "Example:\n  windlass explain lease_expired")]
@@ -169,7 +173,7 @@ pub struct WorkArgs {
 const SERVE: &str = "\
 Without a key only this machine is served. To listen elsewhere make a key first:
   windlass keys create ops --role admin
-  windlass serve --listen 0.0.0.0:7070";
+  windlass serve --listen 0.0.0.0:7070 --log-format json";
 
 /// `windlass serve`
 #[derive(Debug, Args)]
@@ -182,7 +186,9 @@ pub struct ServeArgs {
 
 /// `windlass demo`
 #[derive(Debug, Args)]
-#[command(after_help = "Ctrl-C ends it. Started again it goes on where it was.")]
+#[command(
+    after_help = "Ctrl-C ends it. Started again it goes on where it was.\n\nExample:\n  windlass demo --listen 127.0.0.1:8080"
+)]
 pub struct DemoArgs {
     /// Where to listen
     #[arg(long, default_value = "127.0.0.1:7070", value_name = "ADDRESS")]
@@ -210,7 +216,9 @@ pub struct DoctorArgs {
 
 /// `windlass verify`
 #[derive(Debug, Args)]
-#[command(after_help = "Exit code 1 if any job is not what its log says. Jobs may change meanwhile.")]
+#[command(
+    after_help = "Exit code 1 if any job is not what its log says. Jobs may change meanwhile.\n\nExample:\n  windlass --store sqlite:backup/windlass.db verify"
+)]
 pub struct VerifyArgs {
     /// Stop after so many problems
     #[arg(long, default_value_t = 100)]

@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// Runs until Ctrl-C.
 pub async fn run(args: DemoArgs, settings: &Settings, out: &Out) -> Outcome {
-    log_to_stderr("warn,windlass_engine=error");
+    log_to_stderr(settings, "warn,windlass_engine=error");
     let shutdown =
         Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let client = open(settings, true, None).await?;

@@ -133,7 +133,9 @@ async fn many(which: &Acting, action: &Action, door: &Door, out: &Out) -> Outcom
     let pairs = filter::parse(&which.filter)?;
     let (mut matched, mut done, mut skipped) = (0, 0, 0);
     let (mut sample, mut cursor): (Vec<Value>, _) = (Vec::new(), None);
+    let bar = out.spinner();
     loop {
+        bar.set_message(format!("{matched} met, {done} changed"));
         let reply = door.bulk(&pairs, action, which.dry_run, cursor).await?;
         let number = |name: &str| reply.value[name].as_u64().unwrap_or(0);
         matched += number("matched");
@@ -147,6 +149,7 @@ async fn many(which: &Acting, action: &Action, door: &Door, out: &Out) -> Outcom
             break;
         }
     }
+    bar.finish_and_clear();
     let answer = json!({ "matched": matched, "done": done, "skipped": skipped, "sample": sample, "dry_run": which.dry_run });
     out.show(&answer, |out| {
         for id in &sample {

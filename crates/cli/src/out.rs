@@ -1,9 +1,11 @@
 //! What is printed: JSON for programs, aligned columns for people, colours only on a terminal.
 
 use crate::fail::{Exit, Failure};
+use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Where a command prints.
 #[derive(Debug)]
@@ -87,6 +89,30 @@ impl Out {
         if !self.is_json {
             let _ = writeln!(io::stderr().lock(), "{}", text.as_ref());
         }
+    }
+
+    /// How far long work is. It hides itself where standard error is no terminal.
+    pub fn bar(&self, total: u64, what: &str) -> ProgressBar {
+        if self.is_json {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::new(total);
+        if let Ok(style) =
+            ProgressStyle::with_template(&format!("{{bar:40}} {{pos}}/{{len}} {what}, {{eta}} left"))
+        {
+            bar.set_style(style);
+        }
+        bar
+    }
+
+    /// That long work of unknown length goes on, and what it says.
+    pub fn spinner(&self) -> ProgressBar {
+        if self.is_json {
+            return ProgressBar::hidden();
+        }
+        let bar = ProgressBar::new_spinner();
+        bar.enable_steady_tick(Duration::from_millis(100));
+        bar
     }
 
     /// A status in its colour, padding included.

@@ -13,7 +13,7 @@ use windlass_http::{ListenError, Server};
 
 /// Serves until SIGTERM or Ctrl-C, then lets requests end; a second one ends at once.
 pub async fn run(args: ServeArgs, settings: &Settings, out: &Out) -> Outcome {
-    log_to_stderr("info");
+    log_to_stderr(settings, "info");
     let shutdown =
         Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let client = open(settings, true, None).await?;

@@ -63,6 +63,8 @@ pub struct Settings {
     pub url: Option<Setting>,
     /// The key for it.
     pub key: Option<Setting>,
+    /// How logs are written.
+    pub log_format: Setting,
     /// The file that was read.
     pub file: Option<PathBuf>,
 }
@@ -76,6 +78,7 @@ struct File {
     schema: Option<String>,
     url: Option<String>,
     key: Option<String>,
+    log_format: Option<String>,
 }
 
 /// Reads the environment; tests bring their own.
@@ -99,12 +102,19 @@ impl Settings {
         let store = pick(&flags.store, "WINDLASS_STORE", file.store)
             .or_else(|| database(env).map(|value| Setting { value, source: Source::Database }))
             .unwrap_or_else(|| Setting { value: STORE.to_owned(), source: Source::Default });
+        let log_format = pick(&flags.log_format, "WINDLASS_LOG_FORMAT", file.log_format)
+            .unwrap_or_else(|| Setting { value: "text".to_owned(), source: Source::Default });
+        if !["text", "json"].contains(&log_format.value.as_str()) {
+            let told = format!("the log format is {:?}: must be text or json", log_format.value);
+            return Err(Failure::usage(told));
+        }
         Ok(Self {
             store,
             notify_url: pick(&flags.notify_url, "WINDLASS_NOTIFY_URL", file.notify_url),
             schema: pick(&flags.schema, "WINDLASS_SCHEMA", file.schema),
             url: pick(&flags.url, "WINDLASS_URL", file.url),
             key: pick(&flags.key, "WINDLASS_KEY", file.key),
+            log_format,
             file: path,
         })
     }
@@ -128,6 +138,7 @@ impl Settings {
             ("notify_url", shown(&self.notify_url), source(&self.notify_url)),
             ("schema", shown(&self.schema), source(&self.schema)),
             ("url", shown(&self.url), source(&self.url)),
+            ("log_format", Some(self.log_format.value.clone()), self.log_format.source),
             ("key", self.key.as_ref().map(|_| "***".to_owned()), source(&self.key)),
         ]
     }

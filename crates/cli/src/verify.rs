@@ -9,7 +9,6 @@ use crate::out::Out;
 use crate::run::open;
 use crate::settings::Settings;
 use crate::shape::Doc;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::sync::Arc;
 use windlass_core::limits::PAGE_MAX;
@@ -28,7 +27,7 @@ pub async fn run(args: &VerifyArgs, settings: &Settings, out: &Out) -> Outcome {
     let mut problems = file(settings).await?;
     let counts = store.counts(CAP, None).await?;
     let total: i64 = counts.statuses.iter().map(|(_, count)| count.n).sum();
-    let bar = bar(out, total);
+    let bar = out.bar(total.unsigned_abs(), "jobs");
     let (mut checked, mut events, mut cursor) = (0u64, 0u64, None);
     'pages: loop {
         let page = store.jobs(List { filter: Filter::default(), cursor, limit: PAGE_MAX }, None).await??;
@@ -50,18 +49,6 @@ pub async fn run(args: &VerifyArgs, settings: &Settings, out: &Out) -> Outcome {
     }
     bar.finish_and_clear();
     tell(out, checked, events, &problems)
-}
-
-fn bar(out: &Out, total: i64) -> ProgressBar {
-    if out.is_json {
-        return ProgressBar::hidden();
-    }
-    // It hides itself where standard error is no terminal.
-    let bar = ProgressBar::new(total.unsigned_abs());
-    if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos}/{len} jobs, {eta} left") {
-        bar.set_style(style);
-    }
-    bar
 }
 
 fn tell(out: &Out, checked: u64, events: u64, problems: &[(Option<String>, String)]) -> Outcome {

@@ -25,7 +25,7 @@ const RENEWING: usize = 2;
 /// Works until SIGTERM or Ctrl-C, then lets running programs finish; a second one ends at once.
 pub async fn run(args: WorkArgs, settings: &Settings) -> Outcome {
     check_program(&args.exec)?;
-    log_to_stderr("info");
+    log_to_stderr(settings, "info");
     let shutdown =
         Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let (reaper, leave) = Reaper::new();
@@ -149,10 +149,14 @@ fn is_program(path: &Path) -> bool {
 }
 
 /// What the worker has to say, on standard error. `RUST_LOG` says how much.
-pub fn log_to_stderr(unless_said: &str) {
+pub fn log_to_stderr(settings: &Settings, unless_said: &str) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(unless_said));
     let told =
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     // Nobody else sets one in this process.
-    let _ = told.with_ansi(std::io::stderr().is_terminal()).try_init();
+    let _ = if settings.log_format.value == "json" {
+        told.json().flatten_event(true).try_init()
+    } else {
+        told.with_ansi(std::io::stderr().is_terminal()).try_init()
+    };
 }

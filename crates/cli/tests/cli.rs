@@ -185,3 +185,43 @@ fn a_reader_that_goes_away_is_no_error() {
     let ran = bed::ran(shell.args(["-c", &script]).env("WINDLASS_STORE", bed.url()).output().unwrap());
     assert!(ran.out.ends_with("\n0\n") && ran.err.is_empty(), "{} {}", ran.out, ran.err);
 }
+
+#[test]
+fn every_command_shows_an_example() {
+    let bed = Bed::new();
+    let commands = |help: &str| -> Vec<String> {
+        let listed =
+            help.split("Commands:\n").nth(1).unwrap_or_default().split("\n\n").next().unwrap_or_default();
+        listed.lines().filter_map(|line| line.split_whitespace().next().map(str::to_owned)).collect()
+    };
+    let all = commands(&bed.run(&["--help"]).ok().out);
+    assert!(all.len() >= 16, "{all:?}");
+    for command in all {
+        let help = bed.run(&[&command, "--help"]).ok().out;
+        let below = commands(&help);
+        if below.is_empty() {
+            assert!(
+                help.contains(&format!("windlass {command}")) && help.contains("\n  windlass "),
+                "{command}: {help}"
+            );
+        }
+        for verb in below {
+            let help = bed.run(&[&command, &verb, "--help"]).ok().out;
+            assert!(help.contains(&format!("  windlass {command} {verb}")), "{command} {verb}: {help}");
+        }
+    }
+}
+
+#[test]
+fn logs_are_text_or_json() {
+    let mut bed = Bed::new();
+    let worker = bed.work(&["--log-format", "json", "--exec", "true"]);
+    let id = bed.enqueue(&["k"]);
+    bed.until_status(&id, "completed");
+    bed.signal(worker, "TERM");
+    assert_eq!(bed.ended(worker), 0);
+    let log = std::fs::read_to_string(bed.path("log-0")).unwrap();
+    let lines: Vec<serde_json::Value> = log.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(lines.iter().any(|line| line["level"] == "INFO" && line["message"].is_string()), "{log}");
+    assert_eq!(bed.run(&["serve", "--log-format", "xml"]).code, 2);
+}

@@ -129,10 +129,10 @@ fn cancel_timeout_and_lost_lease_end_the_program() {
 fn a_job_that_comes_after_a_long_wait_has_its_whole_lease_and_time() {
     let mut bed = Bed::new();
     let (url, _) = bed.serve("serve");
-    bed.work_through(&url, &[&["--lease", "2s"][..], &sh("sleep 2; echo done >&2")].concat());
+    bed.work_through(&url, &[&["--lease", "4s"][..], &sh("sleep 3; echo done >&2")].concat());
     wait_for(|| bed.json(&["workers", "ls"])["workers"].as_array().unwrap().len() == 1);
     // Longer than the lease: what is told here is that waiting is no part of it.
-    std::thread::sleep(Duration::from_secs(4));
+    std::thread::sleep(Duration::from_secs(6));
     let id = bed.enqueue(&["k", "--timeout", "30s", "--max-retries", "0"]);
     let job = bed.until_status(&id, "completed");
     assert_eq!((&job["attempt"], &job["crashes"]), (&json!(1), &json!(0)), "{job}");

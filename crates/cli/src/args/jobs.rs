@@ -64,10 +64,13 @@ pub enum JobsCommand {
     #[command(after_help = "Example:\n  windlass jobs show 0193a2f4-… --at-version 3")]
     Show(Showing),
     /// A job's log, from the first event on
+    #[command(after_help = "Example:\n  windlass jobs events 0193a2f4-… --after 10")]
     Events(Reading),
     /// Follow a job's log until the job has ended; exit code 1 if it did not complete
+    #[command(after_help = "Example:\n  windlass jobs watch 0193a2f4-… && echo completed")]
     Watch(Watching),
     /// What a job's handler wrote
+    #[command(after_help = "Example:\n  windlass jobs logs 0193a2f4-…")]
     Logs(Logging),
     /// Cancel a job, or all that a filter matches
     #[command(
@@ -80,6 +83,9 @@ pub enum JobsCommand {
     )]
     Redrive(Redriving),
     /// Make a new job that begins with another's log
+    #[command(
+        after_help = "Example:\n  windlass jobs fork 0193a2f4-… --from-version 4 --payload @fixed.json"
+    )]
     Fork(Forking),
     /// Signal a job: wakes it, or is kept until it waits
     #[command(

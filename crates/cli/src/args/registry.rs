@@ -7,6 +7,7 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Subcommand)]
 pub enum ApprovalsCommand {
     /// List approvals, newest first
+    #[command(after_help = "Example:\n  windlass approvals ls --status pending")]
     Ls {
         /// pending, approved, denied, expired or void; all when left out
         #[arg(long)]
@@ -22,6 +23,7 @@ pub enum ApprovalsCommand {
     #[command(after_help = "Example:\n  windlass approvals approve 0193a2f4-… --reason 'checked with legal'")]
     Approve(Deciding),
     /// Vote no: the job fails with the reason
+    #[command(after_help = "Example:\n  windlass approvals deny 0193a2f4-… --reason 'not this year'")]
     Deny(Deciding),
 }
 
@@ -42,10 +44,13 @@ pub struct Deciding {
 #[derive(Debug, Subcommand)]
 pub enum QueuesCommand {
     /// List queues
+    #[command(after_help = "Example:\n  windlass queues ls")]
     Ls,
     /// Hand out no more jobs of a queue
+    #[command(after_help = "Example:\n  windlass queues pause mail")]
     Pause(QueueArg),
     /// Hand out jobs of a queue again
+    #[command(after_help = "Example:\n  windlass queues resume mail")]
     Resume(QueueArg),
     /// Set what the jobs of a queue fall back to; what is left out is unset
     #[command(after_help = "Example:\n  windlass queues set mail --max-retries 10 --timeout 2m")]
@@ -82,8 +87,10 @@ pub struct QueueSettings {
 #[derive(Debug, Subcommand)]
 pub enum WorkersCommand {
     /// List workers
+    #[command(after_help = "Example:\n  windlass workers ls")]
     Ls,
     /// Tell a worker to take no more
+    #[command(after_help = "Example:\n  windlass workers drain web-3-4711-a1b2c3d4e5f6")]
     Drain {
         /// Which worker
         id: String,
@@ -94,6 +101,7 @@ pub enum WorkersCommand {
 #[derive(Debug, Subcommand)]
 pub enum AuditCommand {
     /// List what operators did, newest first
+    #[command(after_help = "Example:\n  windlass audit ls --limit 20")]
     Ls {
         /// At most so many
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -110,8 +118,10 @@ pub enum KeysCommand {
     )]
     Create(NewKey),
     /// List keys, without what proves them
+    #[command(after_help = "Example:\n  windlass keys ls")]
     Ls,
     /// Take a key back
+    #[command(after_help = "Example:\n  windlass keys revoke ci")]
     Revoke {
         /// Which key
         name: String,
