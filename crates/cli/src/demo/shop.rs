@@ -160,8 +160,10 @@ async fn set_queues(client: &Client) -> windlass::Result<()> {
     Ok(())
 }
 
-async fn pause(ms: u64) {
+/// Work that takes so long.
+async fn toil(ms: u64) -> Result<(), HandlerError> {
     tokio::time::sleep(Duration::from_millis(ms)).await;
+    Ok(())
 }
 
 fn money(cents: u64) -> String {
@@ -172,7 +174,7 @@ async fn fulfil(job: FulfilOrder, ctx: Context) -> Result<String, HandlerError> 
     let FulfilOrder { order, cents, address } = &job;
     ctx.log(format!("order {order}: {} to {address}", money(*cents))).await?;
     let charge = || async {
-        pause(300).await;
+        toil(300).await?;
         // The bank has its moments: the next attempt succeeds.
         if order % 4 == 2 && ctx.fence() == 1 {
             return Err(HandlerError::retry("the bank says 503, try again later").code("bank_busy"));
@@ -184,13 +186,13 @@ async fn fulfil(job: FulfilOrder, ctx: Context) -> Result<String, HandlerError> 
     if *cents > LARGE {
         ctx.approval("ship").prompt(&format!("Order {order} is over {}: ship it?", money(*cents))).await?;
     }
-    ctx.step("pack", || async { Ok::<_, HandlerError>(pause(900).await) }).await?;
+    ctx.step("pack", || toil(900)).await?;
     ctx.progress(50, "packed").await?;
     if address == "Atlantis" {
         let message = format!("no carrier goes to {address}; change the address and redrive");
         return Err(HandlerError::permanent(message).code("address_unknown"));
     }
-    ctx.step("ship", || async { Ok::<_, HandlerError>(pause(1_100).await) }).await?;
+    ctx.step("ship", || toil(1_100)).await?;
     let mail = SendEmail {
         to: format!("customer-{}@example.org", order % 50),
         subject: format!("your order {order}"),
@@ -203,7 +205,7 @@ async fn fulfil(job: FulfilOrder, ctx: Context) -> Result<String, HandlerError> 
 
 async fn send_email(job: SendEmail, ctx: Context) -> Result<String, HandlerError> {
     ctx.log(format!("sending {:?} to {}", job.subject, job.to)).await?;
-    pause(300).await;
+    toil(300).await?;
     if job.subject.ends_with('7') && ctx.fence() == 1 {
         return Err(HandlerError::retry("the mail server says 451, try again later").code("smtp_busy"));
     }
@@ -212,7 +214,7 @@ async fn send_email(job: SendEmail, ctx: Context) -> Result<String, HandlerError
 
 async fn report(job: BuildReport, ctx: Context) -> Result<u64, HandlerError> {
     for (n, stage) in ["collect", "sum", "draw", "store"].into_iter().enumerate() {
-        ctx.step(stage, || async { Ok::<_, HandlerError>(pause(600).await) }).await?;
+        ctx.step(stage, || toil(600)).await?;
         ctx.progress(u8::try_from(n + 1).unwrap_or(4) * 25, stage).await?;
     }
     Ok(job.orders)
