@@ -137,15 +137,17 @@ impl Notifier {
         let (wakeups, heard, name) = (&connections.wakeups, Notify::new(), self.name.clone());
         tokio::select! {
             end = hear(connection, wakeups, &name, &heard) => end,
-            end = self.talk(&client, wakeups, &heard) => end,
+            end = self.talk(&client, connections, &heard) => end,
         }
     }
 
     /// Subscribes, tries whether that works, then tells and looks until the connection ends.
-    async fn talk(&mut self, client: &Client, wakeups: &Wakeups, heard: &Notify) -> Tried<()> {
+    async fn talk(&mut self, client: &Client, connections: &Connections, heard: &Notify) -> Tried<()> {
+        let wakeups = &connections.wakeups;
         let listen = format!("LISTEN \"{}\"", self.channel);
         timeout(PATIENCE, client.batch_execute(&listen)).await.map_err(|_| slow("LISTEN"))??;
-        self.notify(client, TRIAL).await?;
+        // By another connection: through a pooler one's own notification comes back with its answer, and others' do not.
+        self.notify(&*connections.get().await?, TRIAL).await?;
         if timeout(PATIENCE, heard.notified()).await.is_err() {
             self.complain(
                 "they do not arrive; behind a transaction-mode pooler name a direct URL for notify_url",

@@ -13,18 +13,39 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use windlass_conformance::Made;
-use windlass_postgres::Options;
+use windlass_postgres::{Options, PostgresStore};
+use windlass_store::Feed;
 
-async fn make() -> Made {
+async fn store() -> (PostgresStore, support::Database) {
     let (direct, database) = support::database().await;
     let name = direct.rsplit('/').next().expect("a database");
     let name = name.split('?').next().expect("a name");
     let (server, _) = pooler(&direct).rsplit_once('/').expect("a server");
     let store = Options::new(&format!("{server}/{name}")).pool(8).open().await.expect("a store");
+    (store, database)
+}
+
+async fn make() -> Made {
+    let (store, database) = store().await;
     Made { store: Arc::new(store), keep: Box::new(database) }
 }
 
 windlass_conformance::suite!(crate::make);
+
+/// (operations): notifications get lost here, and a store knows it, also while nobody but itself uses the pooler: it would be
+/// handed the same server connection each time, and hear itself.
+#[test]
+fn nobody_takes_a_pooler_for_a_listener() {
+    support::wait_for(async {
+        let (store, _database) = store().await;
+        let mut hints = store.hints();
+        // Once it was tried, everybody looks.
+        if *hints.due.borrow_and_update() == 0 {
+            support::soon("the end of the trial", hints.due.changed()).await.expect("a store");
+        }
+        assert!(!store.listening());
+    });
+}
 
 /// Where the pooler is, which stands before the server of `direct`.
 fn pooler(direct: &str) -> &'static str {
@@ -45,7 +66,8 @@ fn start(direct: &str) -> (String, Option<Child>) {
     keeper.arg("-c").arg(keep).arg(&folder).arg(script).arg(direct);
     // A group of its own: what interrupts the tests must not end the tidying.
     let keeper = keeper.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
-    // Its standard input stays open as long as this process lives.
+    // Its standard input stays open as long as this process lives, and it goes on for a moment after that.
+    #[expect(clippy::zombie_processes, reason = "it outlives this process, which cannot wait for it")]
     let keeper = keeper.spawn().expect("a pooler");
     std::fs::set_permissions(&folder, Permissions::from_mode(0o755)).expect("its user can enter");
     for _ in 0..2_400 {
