@@ -2,8 +2,8 @@
 
 use crate::every_verb;
 use crate::*;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// What goes wrong with one call.
@@ -43,17 +43,39 @@ pub struct Faulty {
     faults: Faults,
     calls: AtomicU64,
     away: AtomicBool,
+    /// The verb whose next call is not answered; a blocking lock, held for a look.
+    unanswered: Mutex<Option<&'static str>>,
+    hung: AtomicBool,
 }
 
 impl Faulty {
     /// Lets `inner` misbehave.
     pub fn new(inner: Arc<dyn Store>, faults: Faults) -> Self {
-        Self { inner, faults, calls: AtomicU64::new(0), away: AtomicBool::new(false) }
+        let (away, hung) = (AtomicBool::new(false), AtomicBool::new(false));
+        Self { inner, faults, calls: AtomicU64::new(0), away, unanswered: Mutex::new(None), hung }
     }
 
     /// Lets every call fail before anything happens, as when the database is gone, until it is back.
     pub fn set_away(&self, away: bool) {
         self.away.store(away, Ordering::Release);
+    }
+
+    /// Lets the next call of this verb happen and never be answered, as when its caller dies before it hears.
+    pub fn never_answer(&self, verb: &'static str) {
+        if let Ok(mut unanswered) = self.unanswered.lock() {
+            *unanswered = Some(verb);
+        }
+    }
+
+    /// Whether such a call has happened.
+    pub fn is_hung(&self) -> bool {
+        self.hung.load(Ordering::Acquire)
+    }
+
+    fn hangs(&self, verb: &str) -> bool {
+        self.unanswered
+            .lock()
+            .is_ok_and(|mut unanswered| unanswered.take_if(|named| *named == verb).is_some())
     }
 
     /// How many calls there were.
@@ -100,6 +122,11 @@ macro_rules! faulty {
                 $(
                     #[allow(clippy::clone_on_copy, reason = "one body for requests that are Copy and those that are not")]
                     async fn $verb(&self, request: $request, now: Now) -> StoreResult<$answer> {
+                        if self.hangs(stringify!($verb)) {
+                            let _unheard = self.inner.$verb(request, now).await;
+                            self.hung.store(true, Ordering::Release);
+                            return std::future::pending().await;
+                        }
                         let (fault, drawn) = self.draw();
                         match fault {
                             Fault::FailBefore => Err(StoreError::Unavailable("injected before".into())),
