@@ -10,7 +10,6 @@ use crate::repeat::{Pause, jittered};
 use crate::run::Bounds;
 use crate::settle::Ended;
 use crate::shutdown::Level;
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -143,8 +142,9 @@ fn admit(shared: &Arc<Shared>, kinds: &mut Kinds, sent: Instant, claimed: Vec<Cl
     if claimed.is_empty() {
         return;
     }
-    let policies = shared.policies();
-    let mut lines: HashMap<Name, Vec<Ready>> = HashMap::new();
+    let (policies, working, now) = (shared.policies(), shared.level() == Level::Working, Instant::now());
+    // A worker has a few lines: to look for one costs less than to hash its name.
+    let mut lines: Vec<Vec<Ready>> = shared.lines.iter().map(|_| Vec::new()).collect();
     let (mut leases, mut back) = (Vec::with_capacity(claimed.len()), Vec::new());
     for held in claimed {
         let policy = policies.of(&held.facts);
@@ -157,24 +157,23 @@ fn admit(shared: &Arc<Shared>, kinds: &mut Kinds, sent: Instant, claimed: Vec<Cl
             backoff: if held.facts.backoff.is_some() { None } else { policy.backoff },
         };
         let (metrics, waited) = (kinds.get(&held.job.queue, &held.job.kind), waited(&held));
-        let attempt = Attempt::new(Arc::clone(&shared.store), held, Some(Instant::now()));
+        let attempt = Attempt::new(Arc::clone(&shared.store), held, Some(now));
         leases.push(Held::new(attempt.clone(), lease_ms, sent, claimed_for, bounds.timeout_at));
-        match shared.handlers.get(attempt.kind()) {
-            Some(handler) if shared.level() == Level::Working => {
-                let queue = attempt.job().queue.clone();
-                let ready = Ready { attempt, handler: handler.clone(), bounds, metrics, waited };
-                lines.entry(queue).or_default().push(ready);
+        let line = shared.lines.iter().position(|line| line.queue == attempt.job().queue);
+        match (shared.handlers.get(attempt.kind()), line) {
+            (Some(handler), Some(line)) if working => {
+                lines[line].push(Ready { attempt, handler: handler.clone(), bounds, metrics, waited });
             }
             _ => back.push(attempt),
         }
     }
     shared.leases.insert(leases);
-    for line in &shared.lines {
-        if let Some(jobs) = lines.remove(&line.queue) {
+    for (line, jobs) in shared.lines.iter().zip(lines) {
+        if !jobs.is_empty() {
             line.admit(shared, jobs);
         }
     }
-    give_back(shared, back.into_iter().chain(lines.into_values().flatten().map(|ready| ready.attempt)));
+    give_back(shared, back);
 }
 
 /// Gives back attempts that have not begun.

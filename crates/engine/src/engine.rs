@@ -119,7 +119,8 @@ impl Shared {
 
     /// Something was settled: there may be room again.
     pub(crate) fn clear(&self) {
-        if self.choked.load(Ordering::Acquire) && self.leases.len() <= AHEAD_MAX / 2 + self.capacity() {
+        // Not later: while one batch is settled the next is to be claimed, so that the store always has both to do.
+        if self.choked.load(Ordering::Acquire) && self.leases.len() <= AHEAD_MAX + self.capacity() {
             self.choked.store(false, Ordering::Release);
             self.work.notify_one();
         }

@@ -91,11 +91,14 @@ impl Leases {
         self.lock().len()
     }
 
-    /// Until when an attempt may still be settled; none if its lease is gone.
-    pub(crate) fn over(&self, attempt: &Attempt) -> Option<Instant> {
+    /// Until when each attempt may still be settled; none if its lease is gone.
+    pub(crate) fn over<'a>(&self, attempts: impl IntoIterator<Item = &'a Attempt>) -> Vec<Option<Instant>> {
         let held = self.lock();
-        let lease = held.get(&attempt.job_id())?;
-        (lease.attempt.fence() == attempt.fence()).then(|| lease.over())
+        let over = |attempt: &Attempt| {
+            let lease = held.get(&attempt.job_id())?;
+            (lease.attempt.fence() == attempt.fence()).then(|| lease.over())
+        };
+        attempts.into_iter().map(over).collect()
     }
 
     /// The leases to renew now. Those that would soon be due go along, so that one statement renews them all.
@@ -182,5 +185,74 @@ impl Leases {
             }
             empty.await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use windlass_core::decide::Claim;
+    use windlass_core::{Actor, Facts, Name, NewJob, Timestamp, Who};
+    use windlass_memory::MemoryStore;
+    use windlass_store::{ClaimOne, Enqueue, Store, fresh};
+
+    const LEASE_MS: i64 = 3_000;
+    const LEASE: Duration = Duration::from_millis(LEASE_MS as u64);
+
+    /// Two attempts of one job, the second of which was made after the lease of the first.
+    async fn two_attempts() -> [Attempt; 2] {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let name = |text| Name::parse("name", text).unwrap();
+        let (id, facts) = (fresh::job_id(), Facts::new(name("kind"), name("queue")));
+        let jobs = vec![NewJob { id, facts, payload: None, parent_token: None }];
+        let now = Timestamp::from_micros(1_800_000_000_000_000);
+        let request = Enqueue { jobs, actor: Actor::api(), idempotency: None };
+        store.enqueue(request, Some(now)).await.unwrap().unwrap();
+        let claim = async |now| {
+            let lease_ms = LeaseMs::new(LEASE_MS).unwrap();
+            let claim =
+                Claim { worker: Who::parse("worker", "w").unwrap(), secret: fresh::secret(), lease_ms };
+            let claimed = store.claim_one(ClaimOne { job: id, claim }, Some(now)).await.unwrap().unwrap();
+            Attempt::new(Arc::clone(&store), claimed, None)
+        };
+        [claim(now).await, claim(now.plus_ms(LEASE_MS)).await]
+    }
+
+    fn held(attempt: &Attempt, sent: Instant) -> Held {
+        Held::new(attempt.clone(), LeaseMs::new(LEASE_MS).unwrap(), sent, LEASE, None)
+    }
+
+    /// Q14: an attempt that is over says nothing about the next one of its job.
+    #[tokio::test(start_paused = true)]
+    async fn an_older_attempt_does_not_speak_for_a_newer() {
+        let [old, new] = two_attempts().await;
+        let (leases, sent) = (Leases::default(), Instant::now());
+        leases.insert([held(&new, sent)]);
+        assert_eq!(leases.over([&old, &new]), [None, Some(sent + LEASE)]);
+        leases.renewed(&old, sent + LEASE);
+        assert_eq!(leases.over([&new]), [Some(sent + LEASE)]);
+        leases.remove([&old]);
+        assert_eq!(leases.len(), 1);
+        leases.remove([&new]);
+        assert_eq!(leases.len(), 0);
+    }
+
+    /// Q14: renewed a third into the lease, again a third after that, and over at its end.
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_is_renewed_after_a_third() {
+        let [_, attempt] = two_attempts().await;
+        let (leases, sent) = (Leases::default(), Instant::now());
+        leases.insert([held(&attempt, sent)]);
+        leases.renewal().await;
+        assert_eq!(sent.elapsed().as_millis(), 1_000);
+        assert!(leases.due(sent).is_empty(), "not before");
+        assert_eq!(leases.due(Instant::now()).len(), 1);
+        leases.renewed(&attempt, Instant::now());
+        leases.renewal().await;
+        assert_eq!(sent.elapsed().as_millis(), 2_000);
+        leases.expiry().await;
+        assert_eq!(sent.elapsed().as_millis(), 4_000, "from the renewal on, a whole lease");
+        assert_eq!(leases.expired(Instant::now()).len(), 1);
     }
 }

@@ -92,20 +92,28 @@ impl Metrics {
 /// Handles by queue and kind. Of kinds that nobody registered, as a handler of any kind meets them, only so many are
 /// kept apart: a label is forever.
 #[derive(Default)]
-pub(crate) struct Kinds(HashMap<(Name, Name), Arc<KindMetrics>>);
+pub(crate) struct Kinds {
+    known: HashMap<(Name, Name), Arc<KindMetrics>>,
+    /// What was asked for last: most claims bring jobs of one kind, which need no look-up then.
+    last: Option<(Name, Name, Arc<KindMetrics>)>,
+}
 
 impl Kinds {
     const MOST: usize = 1_000;
 
     pub(crate) fn get(&mut self, queue: &Name, kind: &Name) -> Arc<KindMetrics> {
+        if let Some((of_queue, of_kind, metrics)) = &self.last
+            && (of_queue, of_kind) == (queue, kind)
+        {
+            return Arc::clone(metrics);
+        }
         let key = (queue.clone(), kind.clone());
-        if let Some(known) = self.0.get(&key) {
-            return Arc::clone(known);
+        let found = self.known.get(&key).cloned();
+        let metrics = found.unwrap_or_else(|| Arc::new(KindMetrics::new(queue, kind)));
+        if self.known.len() < Self::MOST {
+            self.known.insert(key, Arc::clone(&metrics));
         }
-        let made = Arc::new(KindMetrics::new(queue, kind));
-        if self.0.len() < Self::MOST {
-            self.0.insert(key, Arc::clone(&made));
-        }
-        made
+        self.last = Some((queue.clone(), kind.clone(), Arc::clone(&metrics)));
+        metrics
     }
 }

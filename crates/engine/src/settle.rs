@@ -39,7 +39,15 @@ pub(crate) async fn run(shared: Arc<Shared>, queue: &mut UnboundedReceiver<Ended
 async fn settle(shared: &Shared, mut batch: Vec<Ended>) -> Vec<Ended> {
     let mut pause = Pause::default();
     loop {
-        batch.retain(|ended| is_live(shared, ended));
+        let over = shared.leases.over(batch.iter().map(|ended| &ended.attempt));
+        let (mut over, now) = (over.into_iter(), Instant::now());
+        batch.retain(|ended| match over.next().flatten() {
+            Some(over) if over > now => true,
+            _ => {
+                too_late(shared, ended);
+                false
+            }
+        });
         if batch.is_empty() {
             return Vec::new();
         }
@@ -67,17 +75,13 @@ async fn settle(shared: &Shared, mut batch: Vec<Ended>) -> Vec<Ended> {
     }
 }
 
-/// Whether an attempt can still be settled. If not, somebody else may have the job: its result is discarded.
-fn is_live(shared: &Shared, ended: &Ended) -> bool {
-    let live = shared.leases.over(&ended.attempt).is_some_and(|over| over > Instant::now());
-    if !live {
-        let (job, attempt) = (ended.attempt.job_id(), ended.attempt.fence());
-        tracing::warn!(%job, attempt, "the lease ended before the outcome could be stored; it is discarded");
-        shared.metrics.lease_lost.increment(1);
-        shared.leases.remove([&ended.attempt]);
-        note_timeout(shared, ended);
-    }
-    live
+/// An attempt can no longer be settled, because somebody else may have the job: its result is discarded.
+fn too_late(shared: &Shared, ended: &Ended) {
+    let (job, attempt) = (ended.attempt.job_id(), ended.attempt.fence());
+    tracing::warn!(%job, attempt, "the lease ended before the outcome could be stored; it is discarded");
+    shared.metrics.lease_lost.increment(1);
+    shared.leases.remove([&ended.attempt]);
+    note_timeout(shared, ended);
 }
 
 fn conclude(shared: &Shared, batch: Vec<Ended>, answers: Vec<Answer>) -> Vec<Ended> {
