@@ -2,8 +2,10 @@
 
 use crate::cases::{CASES, Case};
 use crate::growth::Sizes;
+use crate::worker::WorkerCase;
 use std::fmt::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// The cases that are run once and only when named: they take minutes and gigabytes.
 const GROWTH: &str = "growth";
@@ -12,6 +14,9 @@ const PINNED: &str = "pinned";
 const QUICK: usize = 50;
 /// What the sizes of `growth` are divided by unless `--full` is asked for.
 const PART: usize = 10;
+
+/// How long a worker is left alone before it counts as idle, because its polls grow rarer first, and how long it is watched.
+const IDLE: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(10));
 
 /// A store that can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +42,9 @@ impl Kind {
 pub struct Args {
     pub stores: Vec<Kind>,
     pub cases: Vec<&'static Case>,
+    pub workers: Vec<WorkerCase>,
+    /// Whether graphile-worker is drained beside `noop`.
+    pub peer: bool,
     pub growth: bool,
     pub pinned: bool,
     /// A PostgreSQL to measure, instead of a private one.
@@ -54,7 +62,7 @@ impl Args {
     pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Option<Self>, String> {
         let (mut stores, mut named, mut jobs) = (Kind::ALL.to_vec(), None, None);
         let (mut repeat, mut json, mut url) = (3, None, None);
-        let (mut quick, mut full) = (false, false);
+        let (mut quick, mut full, mut peer) = (false, false, false);
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
@@ -62,6 +70,7 @@ impl Args {
                 "--help" | "-h" => return Ok(None),
                 "--quick" => quick = true,
                 "--full" => full = true,
+                "--peer" => peer = peer_of(&value()?)?,
                 "--url" => url = Some(value()?),
                 "--store" => stores = stores_of(&value()?)?,
                 "--case" => named = Some(value()?),
@@ -71,12 +80,17 @@ impl Args {
                 _ => return Err(format!("unknown argument {word:?}")),
             }
         }
-        let (cases, growth, pinned) = match named {
-            None => (CASES.iter().collect(), quick, quick),
+        let Picked { cases, workers, growth, pinned } = match named {
+            None => Picked {
+                cases: CASES.iter().collect(),
+                workers: WorkerCase::ALL.to_vec(),
+                growth: quick,
+                pinned: quick,
+            },
             Some(names) => cases_of(&names)?,
         };
         let jobs = jobs.unwrap_or(if quick { 100_000 / QUICK } else { 100_000 });
-        Ok(Some(Self { stores, cases, growth, pinned, url, jobs, repeat, json, quick, full }))
+        Ok(Some(Self { stores, cases, workers, peer, growth, pinned, url, jobs, repeat, json, quick, full }))
     }
 
     /// How far `growth` goes. In memory a finished job takes about 2.5 kB, so a fifth must do.
@@ -90,6 +104,16 @@ impl Args {
         Sizes { finished: finished / by, waiting: 1_000_000 / by, rounds }
     }
 
+    /// How many pickups are looked at.
+    pub fn samples(&self) -> usize {
+        if self.quick { 600 / QUICK } else { 600 }
+    }
+
+    /// How long a worker is left alone, and then watched, in `idle`.
+    pub fn idle(&self) -> (Duration, Duration) {
+        if self.quick { (IDLE.0 / 10, IDLE.1 / 10) } else { IDLE }
+    }
+
     /// How many jobs pass in `pinned`.
     pub fn pinned_jobs(&self) -> usize {
         if self.quick { 200_000 / QUICK } else { 200_000 }
@@ -101,17 +125,32 @@ fn stores_of(name: &str) -> Result<Vec<Kind>, String> {
     if found.is_empty() { Err(format!("no store is called {name:?}")) } else { Ok(found) }
 }
 
-fn cases_of(names: &str) -> Result<(Vec<&'static Case>, bool, bool), String> {
-    let (mut cases, mut growth, mut pinned) = (Vec::new(), false, false);
+/// The cases that were named.
+#[derive(Default)]
+struct Picked {
+    cases: Vec<&'static Case>,
+    workers: Vec<WorkerCase>,
+    growth: bool,
+    pinned: bool,
+}
+
+fn cases_of(names: &str) -> Result<Picked, String> {
+    let mut picked = Picked::default();
     for name in names.split(',') {
-        match CASES.iter().find(|c| c.name == name) {
-            Some(case) => cases.push(case),
-            None if name == GROWTH => growth = true,
-            None if name == PINNED => pinned = true,
-            None => return Err(format!("no case is called {name:?}")),
+        let of_worker = WorkerCase::ALL.into_iter().find(|case| case.name() == name);
+        match (CASES.iter().find(|c| c.name == name), of_worker) {
+            (Some(case), _) => picked.cases.push(case),
+            (None, Some(case)) => picked.workers.push(case),
+            (None, None) if name == GROWTH => picked.growth = true,
+            (None, None) if name == PINNED => picked.pinned = true,
+            (None, None) => return Err(format!("no case is called {name:?}")),
         }
     }
-    Ok((cases, growth, pinned))
+    Ok(picked)
+}
+
+fn peer_of(name: &str) -> Result<bool, String> {
+    if name == "graphile" { Ok(true) } else { Err(format!("no peer is called {name:?}")) }
 }
 
 fn number(option: &str, text: &str) -> Result<usize, String> {
@@ -135,6 +174,7 @@ pub fn help() -> String {
          \x20 --repeat N          runs per case; the median counts [3]\n\
          \x20 --json FILE         also write every number there\n\
          \x20 --quick             all sizes divided by 50, and growth and pinned too: shows that it works, not how fast\n\
+         \x20 --peer graphile     drain graphile-worker from npm right before every noop on PostgreSQL\n\
          \x20 --full              growth with 5 M finished jobs instead of a tenth of everything\n\
          \x20 --help              this text\n\n\
          Cases:\n",
@@ -142,6 +182,9 @@ pub fn help() -> String {
     for case in CASES {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {:<14}  {}", case.name, case.about);
+    }
+    for case in WorkerCase::ALL {
+        let _ = writeln!(text, "  {:<14}  {}", case.name(), case.about());
     }
     text.push_str(
         "  growth          one call's cost from an empty store to 500 k finished, 100 k future and 100 k other jobs\n\
@@ -187,12 +230,17 @@ mod tests {
     fn cases_are_picked_by_name() {
         let args = parse("--case drain,growth --store memory").unwrap().unwrap();
         assert_eq!((args.cases[0].name, args.cases.len(), args.growth), ("drain", 1, true));
+        assert!(args.workers.is_empty() && !args.peer);
+        let of_worker = parse("--case idle,noop --peer graphile").unwrap().unwrap();
+        assert_eq!(of_worker.workers, [WorkerCase::Idle, WorkerCase::Noop]);
+        assert!(of_worker.cases.is_empty() && of_worker.peer);
         assert_eq!(args.stores, [Kind::Memory]);
     }
 
     #[test]
     fn what_is_wrong_is_named() {
-        for line in ["--case nothing", "--store nothing", "--jobs 0", "--jobs", "--nothing"] {
+        for line in ["--case nothing", "--peer nothing", "--store nothing", "--jobs 0", "--jobs", "--nothing"]
+        {
             assert!(parse(line).err().unwrap().contains(line.split(' ').next_back().unwrap()), "{line}");
         }
         assert!(parse("--help").unwrap().is_none());

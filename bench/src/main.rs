@@ -1,17 +1,19 @@
 //! The benchmark: how much the stores of Windlass do per second, beside what the machine allows.
 //!
-//! A case runs on a fresh store ([`cases`], [`growth`], [`pinned`]); next to it, in the same run, stands what the
+//! A case runs on a fresh store ([`cases`], [`growth`], [`pinned`], [`worker`]); next to it, in the same run, stands what the
 //! database itself does ([`raw`]), because only a ratio means the same on every machine. Nothing here fails for being slow.
 
 mod args;
 mod cases;
 mod growth;
 mod measure;
+mod peer;
 mod pinned;
 mod postgres;
 mod raw;
 mod subject;
 mod table;
+mod worker;
 
 use args::{Args, Kind};
 use cases::Case;
@@ -64,6 +66,9 @@ async fn measure_all(args: &Args, server: Option<&Server>) -> Tried<Report> {
     for kind in args.stores.iter().copied() {
         for case in &args.cases {
             run_case(args, kind, server, case, &mut report).await?;
+        }
+        for case in args.workers.iter().copied() {
+            worker::run(case, args, kind, server, &mut report).await?;
         }
         let say = |text: String| eprintln!("{} {text}", kind.name());
         if args.growth {

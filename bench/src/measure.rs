@@ -108,6 +108,14 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     Some(if values.len() % 2 == 1 { upper } else { f64::midpoint(values[middle - 1], upper) })
 }
 
+/// The value that this part of all is not above; none of none.
+pub fn percentile(values: &[f64], part: f64) -> Option<f64> {
+    let mut values = values.to_vec();
+    values.sort_by(f64::total_cmp);
+    let place = (values.len() as f64 * part).ceil() as usize;
+    values.get(place.saturating_sub(1)).copied()
+}
+
 /// User and system time of a process so far.
 fn cpu_time(process: &str) -> Option<Duration> {
     let stat = Stat::read(process)?;
@@ -157,6 +165,9 @@ mod tests {
         assert_eq!(median([]), None);
         assert_eq!(median([3.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median([4.0, 1.0, 2.0, 3.0]), Some(2.5));
+        let hundred: Vec<f64> = (1..=100).rev().map(f64::from).collect();
+        let of = |part| percentile(&hundred, part).unwrap();
+        assert_eq!((of(0.5), of(0.99), of(1.0), percentile(&[], 0.5)), (50.0, 99.0, 100.0, None));
     }
 
     #[test]

@@ -97,6 +97,13 @@ impl Database {
         Ok(Gauge { cpu: self.postmaster.and_then(cpu_time_of_family), wal_bytes: wal.unsigned_abs() })
     }
 
+    /// Transactions in it so far. Connections tell theirs about once a second.
+    pub async fn transactions(&self) -> Tried<i64> {
+        let sum =
+            "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = current_database()";
+        Ok(self.client.query_one(sum, &[]).await?.get(0))
+    }
+
     /// Drops it and answers how many versions of rows died in it. Each connection tells that when it ends.
     pub async fn close(self) -> Tried<u64> {
         let others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() \

@@ -4,6 +4,7 @@ use crate::args::{Args, Kind};
 use crate::growth::{Cost, Costs, Growth, thousands};
 use crate::measure::{Sample, median};
 use crate::raw::Limit;
+use crate::worker::Found;
 use serde_json::{Value, json};
 
 /// Everything that was measured.
@@ -11,6 +12,7 @@ use serde_json::{Value, json};
 pub struct Report {
     pub lines: Vec<Line>,
     pub growth: Vec<(Kind, Growth)>,
+    pub workers: Vec<Found>,
     raw: Vec<Line>,
 }
 
@@ -97,6 +99,10 @@ impl Report {
             ];
             print_table(&head, 2, &lines);
         }
+        for Found { store, case, numbers } in &self.workers {
+            let numbers: Vec<String> = numbers.iter().map(|(name, n)| format!("{name} {n:.2}")).collect();
+            println!("{store}  {case}: {}", numbers.join(", "));
+        }
         for (kind, growth) in &self.growth {
             let print = |what, number: fn(&Cost) -> Option<f64>| print_growth(*kind, what, growth, number);
             print("median µs per call", |call| call.median_us);
@@ -129,9 +135,18 @@ impl Report {
             "quick": args.quick,
             "full": args.full,
             "cases": self.raw.iter().chain(&self.lines).map(Line::to_json).collect::<Vec<_>>(),
+            "workers": self.workers.iter().map(of_worker).collect::<Vec<_>>(),
             "growth": self.growth.iter().map(growth).collect::<Vec<_>>(),
         })
     }
+}
+
+fn of_worker(found: &Found) -> Value {
+    let mut value = json!({ "store": found.store, "case": found.case });
+    for (name, number) in &found.numbers {
+        value[*name] = json!(number);
+    }
+    value
 }
 
 /// One number of every call at every level, with its ratio to the first level; nothing where there is none.

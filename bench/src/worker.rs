@@ -1,0 +1,271 @@
+//! A worker as programs embed it, in its default configuration, through the facade: how soon it begins, how fast it
+//! drains, what it costs when there is nothing to do. Beside it a peer, drained in the same run.
+
+use crate::args::{Args, Kind};
+use crate::measure::{Meter, Sample, clock, percentile};
+use crate::postgres::{Database, Server};
+use crate::subject::folder;
+use crate::table::{Line, Report};
+use crate::{Tried, peer};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use tokio::sync::{Notify, mpsc};
+use windlass::{Client, Context, Filter, Health, Job, Shutdown, Status, Worker};
+
+/// How many jobs at once: what the first example of the README says.
+const CONCURRENCY: usize = 32;
+/// Jobs per enqueue while a queue is filled.
+const BATCH: usize = 1_000;
+
+/// The cases of a worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WorkerCase {
+    Pickup,
+    Noop,
+    Idle,
+}
+
+impl WorkerCase {
+    pub const ALL: [Self; 3] = [Self::Pickup, Self::Noop, Self::Idle];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pickup => "pickup",
+            Self::Noop => "noop",
+            Self::Idle => "idle",
+        }
+    }
+
+    pub fn about(self) -> &'static str {
+        match self {
+            Self::Pickup => "an idle worker: from the acknowledged enqueue to the handler's first line",
+            Self::Noop => "one worker with its defaults drains jobs that do nothing; see --peer",
+            Self::Idle => "CPU and transactions per second of a worker with nothing to do, over 10 s",
+        }
+    }
+}
+
+/// A job that does nothing.
+#[derive(Serialize, Deserialize)]
+struct Noop {
+    n: usize,
+}
+
+impl Job for Noop {
+    const KIND: &str = "noop";
+    type Output = ();
+}
+
+/// A fresh store behind a client. Fields drop in order.
+struct Site {
+    client: Client,
+    url: String,
+    database: Option<Database>,
+    _folder: Option<TempDir>,
+}
+
+impl Site {
+    async fn open(kind: Kind, server: Option<&Server>) -> Tried<Self> {
+        let (mut database, mut kept) = (None, None);
+        let url = match (kind, server) {
+            (Kind::Memory, _) => "memory:".to_owned(),
+            (Kind::Sqlite, _) => {
+                let folder = kept.insert(folder()?);
+                format!("sqlite:{}", folder.path().join("windlass.db").display())
+            }
+            (Kind::Postgres, Some(server)) => database.insert(server.database().await?).url().to_owned(),
+            (Kind::Postgres, None) => return Err("there is no PostgreSQL to measure".into()),
+        };
+        Ok(Self { client: windlass::connect(&url).await?, url, database, _folder: kept })
+    }
+
+    async fn close(self) -> Tried<Option<u64>> {
+        drop(self.client);
+        match self.database {
+            Some(database) => database.close().await.map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// What a case other than a drain came to, for people and programs.
+pub struct Found {
+    pub store: &'static str,
+    pub case: &'static str,
+    /// Names with their units, and values.
+    pub numbers: Vec<(&'static str, f64)>,
+}
+
+/// Runs one case on one store.
+pub async fn run(
+    case: WorkerCase,
+    args: &Args,
+    kind: Kind,
+    server: Option<&Server>,
+    report: &mut Report,
+) -> Tried<()> {
+    match case {
+        WorkerCase::Pickup => {
+            report.workers.push(pickup(kind, server, args.samples(), false).await?);
+            // Memory belongs to one client.
+            if kind != Kind::Memory {
+                report.workers.push(pickup(kind, server, args.samples(), true).await?);
+            }
+        }
+        WorkerCase::Noop => noops(args, kind, server, report).await?,
+        WorkerCase::Idle => report.workers.push(idle(kind, server, args.idle()).await?),
+    }
+    Ok(())
+}
+
+async fn noops(args: &Args, kind: Kind, server: Option<&Server>, report: &mut Report) -> Tried<()> {
+    let mut line = Line::new(kind.name(), "noop");
+    let mut beside = Line::new("graphile", "noop");
+    for repeat in 1..=args.repeat {
+        eprintln!("{} noop: run {repeat} of {}", kind.name(), args.repeat);
+        let of_peer = match (args.peer, kind, server) {
+            (true, Kind::Postgres, Some(server)) => Some(peer::drain(server, args.jobs).await?),
+            _ => None,
+        };
+        let sample = noop(kind, server, args.jobs).await?;
+        line.ratios.extend(of_peer.map(|of_peer| sample.per_second() / of_peer.per_second()));
+        line.samples.push(sample);
+        beside.samples.extend(of_peer);
+    }
+    if !beside.samples.is_empty() {
+        report.lines.push(beside);
+    }
+    report.lines.push(line);
+    Ok(())
+}
+
+/// Fills a queue, then drains it with one worker: from its start until it has ended with everything settled.
+async fn noop(kind: Kind, server: Option<&Server>, count: usize) -> Tried<Sample> {
+    let site = Site::open(kind, server).await?;
+    for from in (0..count).step_by(BATCH) {
+        site.client.enqueue_many((from..count.min(from + BATCH)).map(|n| Noop { n })).await?;
+    }
+    let (begun, all) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()));
+    let (counted, told) = (Arc::clone(&begun), Arc::clone(&all));
+    let worker =
+        Worker::new(site.client.clone()).queue("default", CONCURRENCY).handle(move |_: Noop, _: Context| {
+            if counted.fetch_add(1, Ordering::Relaxed) + 1 == count {
+                told.notify_one();
+            }
+            async { Ok(()) }
+        });
+    let meter = Meter::start(site.database.as_ref()).await?;
+    worker.run_until(all.notified()).await?;
+    let mut sample = meter.stop(site.database.as_ref(), count).await?;
+    let statuses = vec![Status::Pending, Status::Running, Status::Retry];
+    let live = site.client.jobs(Filter { statuses, ..Filter::default() }, None).await?;
+    if begun.load(Ordering::Relaxed) != count || !live.items.is_empty() {
+        return Err("the worker ended, and not every job had".into());
+    }
+    sample.dead_rows = site.close().await?;
+    Ok(sample)
+}
+
+/// Enqueues one job at a time for an idle worker, through its own client or through another one.
+async fn pickup(kind: Kind, server: Option<&Server>, samples: usize, other: bool) -> Tried<Found> {
+    let case = if other { "pickup, another client's" } else { "pickup" };
+    eprintln!("{} {case}: {samples} jobs", kind.name());
+    let site = Site::open(kind, server).await?;
+    let producer = if other { windlass::connect(&site.url).await? } else { site.client.clone() };
+    let (tell, mut told) = mpsc::unbounded_channel::<Instant>();
+    let worker =
+        Worker::new(site.client.clone()).queue("default", CONCURRENCY).handle(move |_: Noop, _: Context| {
+            let sent = tell.send(clock());
+            async move { Ok(sent?) }
+        });
+    let (mut health, shutdown) = (worker.health(), Shutdown::new());
+    let asked = async {
+        health.wait_for(Health::is_ready).await?;
+        let mut took = Vec::with_capacity(samples);
+        for n in 0..samples {
+            // So long that the last job is settled and forgotten, and never in step with anybody's polls.
+            tokio::time::sleep(Duration::from_micros(8_000 + (n as u64 * 7_919) % 12_000)).await;
+            producer.enqueue(Noop { n }).await?;
+            let acknowledged = clock();
+            let begun = told.recv().await.ok_or("the worker is gone")?;
+            took.push(begun.saturating_duration_since(acknowledged).as_secs_f64() * 1e3);
+        }
+        shutdown.graceful();
+        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(took)
+    };
+    let (ran, took) = tokio::join!(worker.run(shutdown.clone()), asked);
+    ran?;
+    let took = took?;
+    drop(producer);
+    site.close().await?;
+    let of = |part: f64| percentile(&took, part).unwrap_or(f64::NAN);
+    let numbers = vec![("p50 ms", of(0.5)), ("p90 ms", of(0.9)), ("p99 ms", of(0.99)), ("max ms", of(1.0))];
+    Ok(Found { store: kind.name(), case, numbers })
+}
+
+/// Watches a worker that has nothing to do.
+async fn idle(
+    kind: Kind,
+    server: Option<&Server>,
+    (alone, watched_for): (Duration, Duration),
+) -> Tried<Found> {
+    eprintln!("{} idle: {watched_for:?}", kind.name());
+    let site = Site::open(kind, server).await?;
+    let worker = Worker::new(site.client.clone())
+        .queue("default", CONCURRENCY)
+        .handle(|_: Noop, _: Context| async { Ok(()) });
+    let mut numbers = Vec::new();
+    let watched = async {
+        tokio::time::sleep(alone).await;
+        let database = site.database.as_ref();
+        let before = transactions(database).await;
+        let meter = Meter::start(database).await;
+        tokio::time::sleep(watched_for).await;
+        let sample = match meter {
+            Ok(meter) => meter.stop(database, 1).await,
+            Err(error) => Err(error),
+        };
+        (before, sample, transactions(database).await)
+    };
+    let mut seen = None;
+    worker.run_until(async { seen = Some(watched.await) }).await?;
+    let (before, sample, after) = seen.ok_or("the worker ended by itself")?;
+    let (before, sample, after) = (before?, sample?, after?);
+    let seconds = sample.wall.as_secs_f64();
+    numbers.extend(sample.cpu_us().map(|us| ("CPU %", us / 1e4 / seconds)));
+    numbers.extend(sample.server_cpu_us().map(|us| ("server CPU %", us / 1e4 / seconds)));
+    numbers.extend(
+        after.zip(before).map(|(after, before)| ("transactions/s", (after - before) as f64 / seconds)),
+    );
+    site.close().await?;
+    Ok(Found { store: kind.name(), case: "idle", numbers })
+}
+
+/// Transactions of the database so far, without those that ask this.
+async fn transactions(database: Option<&Database>) -> Tried<Option<i64>> {
+    match database {
+        Some(database) => database.transactions().await.map(Some),
+        None => Ok(None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn every_case_runs() {
+        let words = ["--quick", "--store", "sqlite", "--repeat", "2"].map(str::to_owned);
+        let args = Args::parse(words).unwrap().unwrap();
+        let mut report = Report::default();
+        for case in WorkerCase::ALL {
+            run(case, &args, Kind::Sqlite, None, &mut report).await.unwrap();
+        }
+        let cases: Vec<_> = report.workers.iter().map(|found| found.case).collect();
+        assert_eq!(cases, ["pickup", "pickup, another client's", "idle"]);
+        assert_eq!(report.lines[0].samples.iter().map(|sample| sample.count).sum::<usize>(), 2 * args.jobs);
+    }
+}
