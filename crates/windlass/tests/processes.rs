@@ -5,7 +5,7 @@ mod site;
 mod support;
 
 use site::process::{role, say};
-use site::{Site, effect, error_of, events, logged, signal, stop, until, until_is, view, wait_for};
+use site::{Site, effect, error_of, events, logged, question, signal, stop, until, until_is, view, wait_for};
 use std::collections::HashSet;
 use std::time::Duration;
 use support::{Add, Task, task};
@@ -39,13 +39,9 @@ async fn obey(job: Task, ctx: Context) -> Result<String, HandlerError> {
         "hang" => {
             say("holding");
             ctx.stopping().await;
-            say("stopping");
-            std::future::pending().await
+            hang("stopping").await
         }
-        "hang once" if fence == 1 => {
-            say("holding");
-            std::future::pending().await
-        }
+        "hang once" if fence == 1 => hang("holding").await,
         "stop" => {
             say("holding");
             ctx.cancelled().await;
@@ -64,13 +60,18 @@ async fn obey(job: Task, ctx: Context) -> Result<String, HandlerError> {
     }
 }
 
+/// Goes no further, and says so.
+async fn hang(words: &str) -> Result<String, HandlerError> {
+    say(words);
+    std::future::pending().await
+}
+
 /// The first version of a program with three steps; it fails before its end.
 async fn version_1(_: Task, ctx: Context) -> Result<String, HandlerError> {
     for name in ["charge", "wrap", "weigh"] {
         ctx.step(name, || done(name)).await?;
     }
-    say("three steps");
-    std::future::pending().await
+    hang("three steps").await
 }
 
 /// The second: one step was renamed, one removed, one is new.
@@ -120,13 +121,6 @@ fn child() {
 
 async fn send(client: &Client, text: &str) -> JobId {
     client.enqueue(task(text)).backoff(STEADY).await.expect("a job").id
-}
-
-/// The question that a job waits for.
-async fn question(client: &Client, id: JobId, name: &str) -> windlass::ApprovalId {
-    let asked = client.approvals(id).await.expect("the store reads");
-    let open = asked.into_iter().find(|found| found.approval.name.as_str() == name);
-    open.unwrap_or_else(|| panic!("nobody asked {name}")).approval.id
 }
 
 /// How long after each failure its next try was due, and how long it really took, in milliseconds.

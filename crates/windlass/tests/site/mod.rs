@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use tokio::time::timeout;
-use windlass::{Client, Event, JobId, JobView, Status};
+use windlass::{ApprovalId, Client, Event, JobId, JobView, Status};
 
 /// The longest any condition is awaited. Far more than any of them needs.
 pub const DEADLINE: Duration = Duration::from_secs(90);
@@ -133,6 +133,13 @@ pub async fn events(client: &Client, id: JobId) -> Vec<Event> {
 /// How often a type of event stands in a job's log.
 pub async fn logged(client: &Client, id: JobId, type_name: &str) -> usize {
     events(client, id).await.iter().filter(|event| event.what.type_name() == type_name).count()
+}
+
+/// The question that a job waits for.
+pub async fn question(client: &Client, id: JobId, name: &str) -> ApprovalId {
+    let asked = client.approvals(id).await.expect("the store reads");
+    let open = asked.into_iter().find(|found| found.approval.name.as_str() == name);
+    open.unwrap_or_else(|| panic!("nobody asked {name}")).approval.id
 }
 
 /// The code and the message of a job's error.
