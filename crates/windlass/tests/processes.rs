@@ -31,7 +31,7 @@ async fn obey(job: Task, ctx: Context) -> Result<String, HandlerError> {
             }
             ctx.approval("first").prompt("go?").await?;
             ctx.approval("second").prompt("really?").await?;
-            return Ok(format!("from {from:?}"));
+            Ok(format!("from {from:?}"))
         }
         "never" => Err(HandlerError::permanent("it cannot be done").code("impossible")),
         "third time" if fence < 3 => Err(HandlerError::retry("not yet").code("later")),
