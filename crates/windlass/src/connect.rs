@@ -58,6 +58,8 @@ pub struct Builder {
     notify_url: Option<String>,
     migrate: bool,
     pool: Option<usize>,
+    /// Whether it listens for wake-ups; what only renews leases has no use for them.
+    listen: bool,
     actor: Option<String>,
     fallbacks: Fallbacks,
 }
@@ -71,6 +73,7 @@ impl Builder {
             notify_url: None,
             migrate: true,
             pool: None,
+            listen: true,
             actor: None,
             fallbacks: Fallbacks::default(),
         }
@@ -132,7 +135,8 @@ impl Builder {
         fallbacks.own()?;
         let is_driven = Place::parse(&self.url)? == Place::Postgres;
         // Its connections live on the runtime that opened them, where handlers may block every thread.
-        let again = is_driven.then(|| Self { pool: Some(RENEWING), migrate: false, ..self.clone() });
+        let again =
+            is_driven.then(|| Self { pool: Some(RENEWING), migrate: false, listen: false, ..self.clone() });
         let store = self.open().await?;
         Ok(Client::over(Opened { store, again }, actor, schema, fallbacks))
     }
@@ -169,7 +173,7 @@ impl Builder {
 // Without the URLs, which may hold passwords.
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { schema, migrate, pool, actor, url: _, notify_url: _, fallbacks: _ } = self;
+        let Self { schema, migrate, pool, actor, url: _, notify_url: _, listen: _, fallbacks: _ } = self;
         f.debug_struct("Builder")
             .field("schema", schema)
             .field("migrate", migrate)
@@ -225,7 +229,8 @@ async fn open_sqlite(_path: String, _migrate: bool) -> Result<Arc<dyn Store>> {
 
 #[cfg(feature = "postgres")]
 async fn open_postgres(builder: Builder) -> Result<Arc<dyn Store>> {
-    let mut options = windlass_postgres::Options::new(&builder.url).migrate(builder.migrate);
+    let mut options =
+        windlass_postgres::Options::new(&builder.url).migrate(builder.migrate).listen(builder.listen);
     if let Some(schema) = &builder.schema {
         options = options.schema(schema);
     }

@@ -228,6 +228,39 @@ fn another_schema_and_no_migration() {
     });
 }
 
+/// (connections) The store that a worker renews through takes two connections and listens to nobody.
+#[test]
+fn a_worker_listens_once() {
+    wait_for(async {
+        let (url, _database) = database().await;
+        let client = windlass::connect(&url).await.unwrap();
+        let db = hand(&url).await;
+        let id = client.enqueue(task("")).await.unwrap().id;
+        let worker = Worker::new(client.clone())
+            .queue("tasks", 1)
+            .lease(Duration::from_secs(1))
+            .handle(|_: Task, _: Context| std::future::pending::<Result<String, HandlerError>>());
+        let worker = worker.shutdown_deadline(Duration::ZERO);
+        let renewed = async {
+            let lease = async || client.job(id).await.unwrap().unwrap().job.lease_expires_at;
+            while lease().await.is_none() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            // Twice, because the first may still go through the worker's own store.
+            for _ in 0..2 {
+                let before = lease().await;
+                while lease().await == before {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+            }
+            let listeners = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() \
+                             AND application_name = 'windlass notify'";
+            assert_eq!(db.query_one(listeners, &[]).await.unwrap().get::<_, i64>(0), 1);
+        };
+        worker.run_until(renewed).await.unwrap();
+    });
+}
+
 #[test]
 fn the_examples_that_need_a_server() {
     let (url, _database) = wait_for(database());
