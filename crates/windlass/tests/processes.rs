@@ -5,7 +5,9 @@ mod site;
 mod support;
 
 use site::process::{role, say};
-use site::{Site, effect, error_of, events, logged, question, signal, stop, until, until_is, view, wait_for};
+use site::{
+    Site, effect, error_of, events, freeze, logged, question, signal, stop, until, until_is, view, wait_for,
+};
 use std::collections::HashSet;
 use std::time::Duration;
 use support::{Add, Task, task};
@@ -237,7 +239,7 @@ on_both_stores! {
         let id = client.enqueue(task("hang")).lease(20 * SECOND).await.unwrap().id;
         let deaf = site.start("obeys");
         assert_eq!(deaf.hears(), "holding");
-        signal(&deaf, "STOP");
+        freeze(&deaf, &client).await;
         let other = site.start("obeys");
         assert_eq!(client.cancel(id).force_after(SECOND).await.unwrap(), Cancelling::Requested);
         until_is(&client, id, Status::Cancelled).await;

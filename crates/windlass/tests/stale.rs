@@ -5,7 +5,7 @@ mod site;
 mod support;
 
 use site::process::{listen, role, say};
-use site::{Site, events, logged, signal, stop, until, until_is, view, wait_for, world};
+use site::{Site, events, freeze, logged, signal, stop, until, until_is, view, wait_for, world};
 use std::path::Path;
 use std::time::Duration;
 use support::{Task, task};
@@ -14,6 +14,7 @@ use windlass_core::Outcome;
 use windlass_store::{Settle, SettleItem, fresh};
 
 const SECOND: Duration = Duration::from_secs(1);
+const LEASE: Duration = Duration::from_secs(2);
 
 /// The user's own record in SQLite: one row, with the fence of whoever wrote it last.
 const LEDGER: &str = "CREATE TABLE ledger (writer TEXT NOT NULL, fence INTEGER NOT NULL)";
@@ -82,7 +83,7 @@ async fn acts(_: Task, ctx: Context<String>) -> Result<String, HandlerError> {
 
 /// Blocks every thread that handlers have for longer than the lease.
 async fn blocks(_: Task, _: Context<String>) -> Result<String, HandlerError> {
-    std::thread::sleep(3 * SECOND);
+    std::thread::sleep(3 * LEASE);
     Ok("blocked".into())
 }
 
@@ -97,7 +98,7 @@ async fn hangs(_: Task, ctx: Context<String>) -> Result<String, HandlerError> {
 
 async fn work(url: &str, role: &str, shutdown: Shutdown) {
     let client = windlass::connect(url).await.expect("a store");
-    let worker = Worker::new(client).state(url.to_owned()).queue("tasks", 2).lease(SECOND);
+    let worker = Worker::new(client).state(url.to_owned()).queue("tasks", 2).lease(LEASE);
     let worker = match role {
         "blocks" => worker.handle(blocks),
         "hangs" => worker.handle(hangs),
@@ -163,7 +164,7 @@ on_both_stores! {
         let id = client.enqueue(task("")).await.unwrap().id;
         let mut stale = site.start("acts");
         assert_eq!(stale.hears(), "holding");
-        signal(&stale, "STOP");
+        freeze(&stale, &client).await;
         let fresh = site.start("acts");
         assert_eq!(client.wait::<Task>(id).await.unwrap(), "fresh");
         assert_eq!(fresh.hears(), "rows 1");
@@ -220,7 +221,7 @@ on_both_stores! {
         let other = site.start("hangs");
         assert_eq!(client.wait::<Task>(id).await.unwrap(), "2");
         let at = claims(&client, id).await;
-        assert!(at.len() == 2 && at[1] - at[0] >= 3_000_000, "lease and grace passed first: {at:?}");
+        assert!(at.len() == 2 && at[1] - at[0] >= 4_000_000, "lease and grace passed first: {at:?}");
         stop(other);
     }
 
@@ -231,7 +232,7 @@ on_both_stores! {
         let id = client.enqueue(task("")).grace(600 * SECOND).await.unwrap().id;
         let slow = site.start("hangs");
         assert_eq!(slow.hears(), "holding");
-        signal(&slow, "STOP");
+        freeze(&slow, &client).await;
         let other = site.start("hangs");
         let held = view(&client, id).await.job.lease_expires_at.unwrap();
         until(&client, id, "past its lease", |_| fresh::wall_clock() > held).await;

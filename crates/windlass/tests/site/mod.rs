@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 use tokio::time::timeout;
-use windlass::{ApprovalId, Client, Event, JobId, JobView, Status};
+use windlass::{ApprovalId, Client, Event, Job, JobId, JobView, Status};
 
 /// The longest any condition is awaited. Far more than any of them needs.
 pub const DEADLINE: Duration = Duration::from_secs(90);
@@ -89,6 +89,28 @@ pub fn effect(what: &str) {
 pub fn signal(process: &Process, name: &str) {
     let sent = Command::new("sh").arg("-c").arg(format!("kill -{name} {}", process.id())).status();
     assert!(sent.expect("a shell").success(), "{name} is sent");
+}
+
+/// Stops a process where it stands, but never inside of a transaction: on SQLite that would stop everybody.
+pub async fn freeze(process: &Process, client: &Client) {
+    loop {
+        signal(process, "STOP");
+        let written = client.enqueue(Probe).queue("nobody");
+        if timeout(Duration::from_millis(500), written.into_future()).await.is_ok() {
+            return;
+        }
+        signal(process, "CONT");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// A job that nobody does.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Probe;
+
+impl Job for Probe {
+    const KIND: &str = "probe";
+    type Output = ();
 }
 
 /// Ends a worker gracefully and sees that it ended well.
