@@ -82,7 +82,9 @@ on_every_store! {
             attempt.sleep(&name("nap"), Duration::from_millis(1)).await?;
             Ok(attempt.payload().cloned())
         });
-        let running = Running::start(bed.worker().queue("default", 16).handle("job", acts));
+        // It waits for everything that it holds: a settle that was not heard to its end would hold it up for a day.
+        let worker = bed.worker().queue("default", 16).shutdown_deadline(Duration::from_secs(86_400));
+        let running = Running::start(worker.handle("job", acts));
         let jobs: Vec<_> = (0..60).map(|_| new_job("job")).collect();
         let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
         bed.put_all(jobs).await;
