@@ -98,8 +98,8 @@ async fn door(settings: &Settings, create: bool) -> Outcome<Door> {
     Ok(Door::new(Wire::on(Arc::clone(client.store()), actor()?), Some(hints)))
 }
 
-/// Opens the store that is in force.
-pub async fn open(settings: &Settings, create: bool, connections: Option<usize>) -> Outcome<Client> {
+/// Opens the store that is in force; with a number of connections one that only renews leases, and listens to nobody.
+pub async fn open(settings: &Settings, create: bool, renewing: Option<usize>) -> Outcome<Client> {
     let mut builder = Client::builder(&settings.store.value).migrate(create).actor(actor()?.as_str());
     if let Some(schema) = &settings.schema {
         builder = builder.schema(&schema.value);
@@ -107,8 +107,8 @@ pub async fn open(settings: &Settings, create: bool, connections: Option<usize>)
     if let Some(url) = &settings.notify_url {
         builder = builder.notify_url(&url.value);
     }
-    if let Some(connections) = connections {
-        builder = builder.pool(connections);
+    if let Some(connections) = renewing {
+        builder = builder.pool(connections).listen(false);
     }
     builder.connect().await.map_err(|error| told_with_fix(Failure::from(error)))
 }

@@ -103,6 +103,13 @@ impl Builder {
         self
     }
 
+    /// Whether wake-ups of other processes are listened for (PostgreSQL); yes unless said otherwise. What only renews leases
+    /// has no use for them.
+    pub fn listen(mut self, listen: bool) -> Self {
+        self.listen = listen;
+        self
+    }
+
     /// Who this program is in the log of the jobs it enqueues, cancels or signals; `api` unless said otherwise.
     pub fn actor(mut self, name: &str) -> Self {
         self.actor = Some(name.to_owned());
