@@ -1,0 +1,350 @@
+"""Drives a server from outside, over HTTP alone, as a program in any language would: every call of its document once with
+success, and every refusal of a holder's verbs by its code. Takes the server's address; ends with 0 when all of it held.
+
+Only the standard library is used, and nothing of the project but what the server says.
+"""
+
+import http.client
+import json
+import re
+import sys
+import time
+import uuid
+
+HOST = sys.argv[1]
+KIND = f"k{uuid.uuid4().hex[:8]}"
+WRONG = "0" * 32
+NOWHERE = "01890000-0000-7000-8000-000000000009"
+PATIENCE = 120
+called = set()
+key = None
+
+
+def call(method, path, body=None, headers=(), raw=None):
+    """One request on a connection of its own: the status, the headers, and the body, read if it is JSON."""
+    connection = http.client.HTTPConnection(HOST, timeout=PATIENCE)
+    sent = {"content-type": "application/json", **dict(headers)}
+    if key is not None:
+        sent.setdefault("authorization", f"Bearer {key}")
+    connection.request(method, path, raw if raw is not None else None if body is None else json.dumps(body), sent)
+    answer = connection.getresponse()
+    text = answer.read()
+    connection.close()
+    kind = answer.headers.get("content-type", "")
+    if answer.status < 300:
+        called.add((method, path.split("?")[0]))
+    return answer.status, answer.headers, json.loads(text) if "json" in kind else text.decode()
+
+
+def ok(method, path, body=None, status=200, **more):
+    got, _, answer = call(method, path, body, **more)
+    assert got == status, f"{method} {path}: {got} {answer}"
+    return answer
+
+
+def refused(status, code, method, path, body=None, **more):
+    got, headers, problem = call(method, path, body, **more)
+    assert (got, problem.get("code")) == (status, code), f"{method} {path} {body}: {got} {problem}, not {status} {code}"
+    assert headers["content-type"] == "application/problem+json" and problem["status"] == status
+    assert problem["type"] == f"/errors/{code}" and problem["detail"] and problem["title"]
+    assert ok("GET", problem["type"]).startswith(f"# {code}"), f"{code} has a page"
+    return problem
+
+
+def until(what, is_so):
+    end = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < end, f"not within {PATIENCE} s: {what}"
+        time.sleep(0.05)
+
+
+def enqueue(**more):
+    return ok("POST", "/v1/jobs", {"kind": KIND, **more}, 201)["job"]["id"]
+
+
+def hold(job, **more):
+    return ok("POST", f"/v1/jobs/{job}/claim", {"worker_id": "w", **more})["job"]["lease"]["token"]
+
+
+def held(**more):
+    job = enqueue(**more)
+    return job, hold(job)
+
+
+def version(job):
+    return ok("GET", f"/v1/jobs/{job}")["version"]
+
+
+# Every verb that carries a lease: method, path behind the job's, body.
+VERBS = [
+    ("POST", "complete", {"result": {"n": 1}}),
+    ("POST", "fail", {"error": "no"}),
+    ("POST", "release", {}),
+    ("POST", "wait", {"for": "signal", "name": "s"}),
+    ("POST", "progress", {"progress": 50}),
+    ("POST", "logs", {"lines": ["a"]}),
+    ("POST", "approvals", {"name": "a", "prompt": "?"}),
+    ("POST", "events", {"type": "node_started"}),
+    ("PUT", "steps/s", {"status": "finished", "value": 1}),
+]
+
+
+def verbs(job, token, status, code):
+    """Every verb is refused so, also in a heartbeat and in a settle, and nothing is written."""
+    before = None if code == "not_found" else version(job)
+    for method, verb, body in VERBS:
+        # Notes may be written to a finished job, but not under a lease that is no more.
+        refused(status, code, method, f"/v1/jobs/{job}/{verb}", {"lease_token": token, **body})
+    beat = {"worker_id": "w", "leases": [{"job_id": job, "token": token}]}
+    answer = ok("POST", "/v1/heartbeat", beat)["leases"][0]
+    assert (answer["ok"], answer["code"]) == (False, code), answer
+    for outcome in ("complete", "fail", "release", "cancelled"):
+        item = {"job_id": job, "lease_token": token, "outcome": outcome}
+        answer = ok("POST", "/v1/settle", {"items": [item]})["items"][0]
+        assert (answer["ok"], answer["code"]) == (False, code), answer
+    assert before is None or version(job) == before, f"{code}: something was written"
+
+
+def refusals_in_their_order():
+    """Q6, J6: not found, finished, not leased, expired, mismatch; the first that holds is told."""
+    verbs(NOWHERE, WRONG, 404, "not_found")
+    job, token = held()
+    verbs(job, WRONG, 409, "lease_mismatch")
+    ok("POST", f"/v1/jobs/{job}/release", {"lease_token": token, "delay": "1h"})
+    verbs(job, WRONG, 409, "not_leased")
+    refused(409, "not_leased", "POST", f"/v1/jobs/{job}/complete", {"lease_token": token})
+    job, token = held()
+    ok("POST", f"/v1/jobs/{job}/complete", {"lease_token": token, "result": 7})
+    verbs(job, WRONG, 409, "job_finished")
+    assert ok("POST", f"/v1/jobs/{job}/complete", {"lease_token": token, "result": 7})["replayed"] is True
+    job = enqueue()
+    token = hold(job, lease="1s")
+    beat = {"worker_id": "w", "extend": "1s", "leases": [{"job_id": job, "token": token}]}
+    until("the lease is over", lambda: time.sleep(1.1) or not ok("POST", "/v1/heartbeat", beat)["leases"][0]["ok"])
+    verbs(job, token, 409, "lease_expired")
+    verbs(job, WRONG, 409, "lease_expired")
+    assert hold(job) != token
+    verbs(job, token, 409, "lease_mismatch")
+
+
+def malformed_requests():
+    for path in ("/v1/jobs/7", "/v1/jobs/7/events", "/v1/approvals/7"):
+        refused(422, "invalid", "GET", path)
+    refused(422, "invalid", "POST", "/v1/jobs/7/complete", {"lease_token": WRONG})
+    refused(400, "malformed_json", "POST", "/v1/jobs", raw="{")
+    refused(415, "unsupported_media_type", "POST", "/v1/jobs", {"kind": "a"}, headers={"content-type": "text/plain"})
+    refused(422, "unknown_field", "POST", "/v1/jobs", {"kind": "a", "colour": "red"})
+    refused(422, "unknown_field", "GET", "/v1/jobs?colour=red")
+    for wrong in ({}, {"kind": 7}, {"kind": "a", "priority": "high"}, {"kind": "a", "priority": 6}, []):
+        refused(422, "invalid", "POST", "/v1/jobs", wrong)
+    for method, verb, body in VERBS:
+        refused(422, "invalid", method, f"/v1/jobs/{NOWHERE}/{verb}", {"lease_token": "zz", **body})
+    refused(413, "request_too_large", "POST", "/v1/jobs", headers={"content-length": str(17 << 20)}, raw="")
+    refused(404, "route_not_found", "GET", "/v2/jobs")
+    refused(405, "method_not_allowed", "DELETE", "/v1/jobs")
+    refused(404, "not_found", "GET", f"/v1/jobs/{NOWHERE}")
+    refused(422, "invalid", "GET", "/v1/jobs?cursor=nonsense")
+    refused(422, "invalid", "GET", "/v1/jobs?limit=1001")
+    refused(422, "invalid", "GET", "/v1/feed?after=nonsense")
+    here = ok("GET", "/v1/feed", headers={"accept": "application/json"})["next_cursor"]
+    elsewhere = here[:2] + "".join("1" if digit == "0" else "0" for digit in here[2:18]) + here[18:]
+    refused(410, "cursor_expired", "GET", f"/v1/feed?after={elsewhere}")
+    refused(404, "not_found", "GET", "/errors/none")
+
+
+def enqueueing():
+    once = {"kind": KIND, "payload": [1, {"a": None}], "unique": {"key": KIND}}
+    named = {"idempotency-key": f"{KIND}-1"}
+    first = ok("POST", "/v1/jobs", once, 201, headers=named)
+    assert ok("POST", "/v1/jobs", once, 201, headers=named)["job"]["id"] == first["job"]["id"]
+    refused(422, "idempotency_key_reused", "POST", "/v1/jobs", {"kind": "other"}, headers=named)
+    again = ok("POST", "/v1/jobs", {**once, "payload": 2}, 200)
+    assert again["existed"] and again["payload_differs"] and again["job"]["id"] == first["job"]["id"]
+    own = {"kind": KIND, "id": "01890000-0000-7000-8000-" + uuid.uuid4().hex[:12], "payload": 1}
+    ok("POST", "/v1/jobs", own, 201)
+    assert ok("POST", "/v1/jobs", own, 200)["existed"]
+    refused(409, "job_exists", "POST", "/v1/jobs", {**own, "payload": 2})
+    refused(422, "parent_not_found", "POST", "/v1/jobs", {"kind": KIND, "parent_id": NOWHERE})
+    many = ok("POST", "/v1/jobs/batch", {"jobs": [{"kind": KIND}] * 3}, 201)["results"]
+    assert len({item["id"] for item in many}) == 3
+    problem = refused(422, "invalid", "POST", "/v1/jobs/batch", {"jobs": [{"kind": KIND}, {"kind": "a b"}]})
+    assert problem["index"] == 1
+    page = ok("GET", f"/v1/jobs?kind={KIND}&limit=2")
+    rest = ok("GET", f"/v1/jobs?kind={KIND}&limit=2&cursor={page['next_cursor']}")
+    assert len(page["jobs"]) == 2 and not {j["id"] for j in page["jobs"]} & {j["id"] for j in rest["jobs"]}
+
+
+def a_life():
+    """Claimed with a wait, renewed, reported on, and completed; then read back."""
+    queue = f"q-{KIND}"
+    job = enqueue(queue=queue, payload={"n": 1}, max_retries=1)
+    claim = {"queues": [queue], "worker_id": "w", "secret": uuid.uuid4().hex * 2, "wait": "30s", "max": 10}
+    taken = ok("POST", "/v1/claim", claim)["jobs"]
+    assert [j["id"] for j in taken] == [job] and taken[0]["payload"] == {"n": 1}
+    token = taken[0]["lease"]["token"]
+    assert ok("POST", "/v1/claim", claim)["jobs"][0]["lease"]["token"] == token, "a lost answer is given again"
+    refused(409, "not_claimable", "POST", f"/v1/jobs/{job}/claim", {"worker_id": "other"})
+    beat = ok("POST", "/v1/heartbeat", {"worker_id": "w", "leases": [{"job_id": job, "token": token}]})
+    assert beat["leases"][0]["ok"] and not beat["leases"][0]["cancel_requested"]
+    mine = {"lease_token": token}
+    ok("POST", f"/v1/jobs/{job}/progress", {**mine, "progress": 50, "stage": "half", "checkpoint": {"at": 3}})
+    refused(422, "invalid", "POST", f"/v1/jobs/{job}/progress", {**mine, "progress": 101})
+    ok("POST", f"/v1/jobs/{job}/logs", {**mine, "lines": ["hello"]}, 201)
+    assert ok("GET", f"/v1/jobs/{job}/logs")["lines"][0]["line"] == "hello"
+    ok("PUT", f"/v1/jobs/{job}/steps/one", {**mine, "status": "finished", "value": 1})
+    refused(409, "step_recorded", "PUT", f"/v1/jobs/{job}/steps/one", {**mine, "status": "finished", "value": 2})
+    assert ok("GET", f"/v1/jobs/{job}/steps")["steps"][0]["value"] == 1
+    failed = ok("POST", f"/v1/jobs/{job}/fail", {**mine, "error": {"code": "down", "message": "no answer"}, "delay": 0})
+    assert failed["job"]["status"] == "retry" and failed["job"]["error"]["code"] == "down"
+    token = hold(job)
+    ok("POST", f"/v1/jobs/{job}/complete", {"lease_token": token, "result": {"sum": 6}})
+    seen = ok("GET", f"/v1/jobs/{job}")
+    assert (seen["status"], seen["result"], seen["attempt"], seen["checkpoint"]) == ("completed", {"sum": 6}, 2, {"at": 3})
+    assert ok("GET", f"/v1/jobs/{job}?at_version=2")["status"] == "running"
+    types = [e["type"] for e in ok("GET", f"/v1/jobs/{job}/events")["events"]]
+    assert types[0] == "job_created" and types[-1] == "job_completed" and len(types) == seen["version"]
+    refused(409, "job_finished", "POST", f"/v1/jobs/{job}/cancel", {})
+    refused(409, "job_completed", "POST", f"/v1/jobs/{job}/redrive", {})
+    told = ok("GET", f"/v1/jobs/{job}/feed?after=0", headers={"accept": "application/json"})
+    assert [e["version"] for e in told["events"]] == list(range(1, seen["version"] + 1))
+
+
+def notes():
+    job = enqueue()
+    path = f"/v1/jobs/{job}/events"
+    note = {"type": "plan_generated", "payload": {"a": 1}, "key": "n1"}
+    assert ok("POST", path, note, 201)["version"] == 2
+    assert ok("POST", path, note, 200)["replayed"] is True
+    assert refused(409, "version_mismatch", "POST", path, {"type": "note", "expected_version": 1})["current_version"] == 2
+    assert ok("POST", path, {"type": "note", "expected_version": 2}, 201)["version"] == 3
+    refused(422, "event_type_reserved", "POST", path, {"type": "job_completed"})
+    refused(422, "lease_required", "POST", path, {"type": "tool_called"})
+    refused(404, "not_found", "POST", f"/v1/jobs/{NOWHERE}/events", {"type": "note"})
+    ok("POST", f"/v1/jobs/{job}/cancel", {"reason": "done with it"})
+    assert ok("POST", path, {"type": "note"}, 201)["version"] == 5, "a finished job takes notes"
+    refused(409, "job_finished", "POST", f"/v1/jobs/{job}/claim", {"worker_id": "w"})
+    assert ok("GET", f"/v1/jobs/{job}")["status"] == "cancelled"
+
+
+def waits_and_signals():
+    job, token = held()
+    signal = {"name": "go", "payload": 7, "key": "k"}
+    ok("POST", f"/v1/jobs/{job}/wait", {"lease_token": token, "for": "signal", "name": "go"})
+    refused(409, "not_claimable", "POST", f"/v1/jobs/{job}/claim", {"worker_id": "w"})
+    assert ok("POST", f"/v1/jobs/{job}/signal", signal)["duplicate"] is False
+    assert ok("POST", f"/v1/jobs/{job}/signal", signal)["duplicate"] is True
+    refused(409, "key_reused", "POST", f"/v1/jobs/{job}/events", {"type": "note", "key": "k"})
+    woken = ok("POST", f"/v1/jobs/{job}/claim", {"worker_id": "w"})["job"]
+    assert (woken["wake"]["outcome"], woken["wake"]["payload"]) == ("signalled", 7)
+    ok("POST", f"/v1/jobs/{job}/cancel", {}, 202)
+    beat = {"worker_id": "w", "leases": [{"job_id": job, "token": woken["lease"]["token"]}]}
+    assert ok("POST", "/v1/heartbeat", beat)["leases"][0]["cancel_requested"] is True
+    item = {"job_id": job, "lease_token": woken["lease"]["token"], "outcome": "cancelled"}
+    assert ok("POST", "/v1/settle", {"items": [item]})["items"][0]["status"] == "cancelled"
+    refused(409, "job_finished", "POST", f"/v1/jobs/{job}/signal", {"name": "go"})
+    refused(404, "not_found", "POST", f"/v1/jobs/{NOWHERE}/signal", {"name": "go"})
+
+
+def approvals():
+    def asked(**more):
+        job, token = held()
+        body = {"lease_token": token, "name": "ship", "prompt": "ship it?", **more}
+        answer = ok("POST", f"/v1/jobs/{job}/approvals", body, 201)
+        return job, token, body, answer["approval"]["id"], answer["token"]
+
+    job, token, body, approval, old = asked()
+    link = ok("POST", f"/v1/jobs/{job}/approvals", body, 201)["token"]
+    waiting = ok("POST", f"/v1/jobs/{job}/wait", {"lease_token": token, "for": "approval", "name": "ship"})
+    assert waiting["job"]["waiting_for"] == "approval"
+    path = f"/v1/approvals/{approval}/decide"
+    refused(404, "approval_not_found", "POST", path, {"decision": "approve", "token": old})
+    refused(422, "token_malformed", "POST", path, {"decision": "approve", "token": "short"})
+    refused(404, "approval_not_found", "POST", f"/v1/approvals/{NOWHERE}/decide", {"decision": "deny", "token": link})
+    refused(404, "approval_not_found", "GET", f"/v1/approvals/{NOWHERE}")
+    assert ok("POST", path, {"decision": "approve", "token": link})["status"] == "approved"
+    refused(409, "approval_decided", "POST", path, {"decision": "deny"})
+    assert ok("GET", f"/v1/approvals/{approval}")["status"] == "approved"
+    assert ok("POST", f"/v1/jobs/{job}/claim", {"worker_id": "w"})["job"]["wake"]["outcome"] == "approved"
+    job, token, _, approval, _ = asked()
+    ok("POST", f"/v1/jobs/{job}/wait", {"lease_token": token, "for": "approval", "name": "ship"})
+    ok("POST", f"/v1/approvals/{approval}/decide", {"decision": "deny", "reason": "no"})
+    dead = ok("GET", f"/v1/jobs/{job}")
+    assert (dead["status"], dead["error"]["code"], dead["error"]["message"]) == ("failed", "approval_denied", "no")
+    _, _, _, approval, _ = asked(expires=0.05)
+    time.sleep(0.2)
+    refused(410, "approval_expired", "POST", f"/v1/approvals/{approval}/decide", {"decision": "approve"})
+    _, _, _, approval, _ = asked(approvers=["boss"])
+    refused(403, "approval_forbidden", "POST", f"/v1/approvals/{approval}/decide", {"decision": "approve"})
+    assert any(a["id"] == approval for a in ok("GET", "/v1/approvals?status=pending&limit=1000")["approvals"])
+
+
+def operating():
+    job, token = held(queue="ops", unique={"key": f"u-{KIND}", "policy": "active"})
+    refused(409, "job_not_finished", "POST", f"/v1/jobs/{job}/redrive", {})
+    ok("POST", f"/v1/jobs/{job}/fail", {"lease_token": token, "error": "broken", "permanent": True})
+    other = enqueue(queue="ops", unique={"key": f"u-{KIND}", "policy": "active"})
+    assert refused(409, "unique_taken", "POST", f"/v1/jobs/{job}/redrive", {})["job_id"] == other
+    ok("POST", f"/v1/jobs/{other}/cancel", {})
+    assert ok("POST", f"/v1/jobs/{job}/redrive", {})["job"]["generation"] == 1
+    assert ok("POST", f"/v1/jobs/{job}/fork", {"payload": 2}, 201)["job"]["id"] != job
+    wish = {"filter": {"queue": "ops", "kind": KIND}, "action": "cancel"}
+    assert ok("POST", "/v1/bulk", {**wish, "dry_run": True})["done"] == 0
+    assert ok("POST", "/v1/bulk", {**wish, "dry_run": False})["done"] == 2
+    ok("PUT", "/v1/queues/ops", {"max_retries": 2})
+    assert ok("POST", "/v1/queues/ops/pause")["queue"]["paused"]
+    assert ok("POST", "/v1/queues/ops/resume")["queue"].get("paused") is None
+    assert any(queue["name"] == "ops" for queue in ok("GET", "/v1/queues")["queues"])
+    ok("PUT", "/v1/workers/w", {"queues": ["ops"]})
+    assert any(worker["id"] == "w" for worker in ok("GET", "/v1/workers")["workers"])
+    refused(404, "not_found", "PUT", f"/v1/workers/{KIND}", {"draining": True})
+    assert ok("GET", "/v1/audit")["entries"]
+
+
+def watching():
+    begun = ok("GET", "/v1/feed", headers={"accept": "application/json"})["next_cursor"]
+    job = enqueue()
+    page = ok("GET", f"/v1/feed?after={begun}&wait=30s&kind={KIND}", headers={"accept": "application/json"})
+    assert page["events"][0]["job_id"] == job
+    for path in ("/healthz", "/readyz", "/metrics", "/openapi.json", "/", "/static/page.css", "/errors/invalid"):
+        ok("GET", path)
+
+
+def keys():
+    """Last, for the first key closes the door."""
+    global key
+    refused(404, "not_found", "DELETE", "/v1/keys/none")
+    ok("GET", "/v1/session")
+    made = ok("POST", "/v1/keys", {"name": KIND, "roles": ["admin"]}, 201)
+    refused(401, "unauthorized", "GET", "/v1/jobs")
+    refused(401, "unauthorized", "GET", "/v1/jobs", headers={"authorization": "Bearer wl_wrong"})
+    key = made["secret"]
+    refused(409, "key_exists", "POST", "/v1/keys", {"name": KIND, "roles": ["admin"]})
+    looker = ok("POST", "/v1/keys", {"name": f"{KIND}-v", "roles": ["viewer"], "queues": ["ops"]}, 201)["secret"]
+    refused(403, "forbidden", "POST", "/v1/jobs", {"kind": "a"}, headers={"authorization": f"Bearer {looker}"})
+    refused(403, "queue_forbidden", "GET", "/v1/jobs?queue=q", headers={"authorization": f"Bearer {looker}"})
+    assert ok("POST", "/v1/session", {"key": key}, 201)["name"] == KIND
+    ok("DELETE", "/v1/session", status=204)
+    assert len(ok("GET", "/v1/keys")["keys"]) == 2
+    ok("DELETE", f"/v1/keys/{KIND}-v")
+    refused(401, "unauthorized", "GET", "/v1/jobs", headers={"authorization": f"Bearer {looker}"})
+
+
+def everything_was_called():
+    """Every operation of the document was called here with success."""
+    left = set()
+    for path, item in ok("GET", "/openapi.json")["paths"].items():
+        pattern = re.compile(re.sub(r"\{[^}]+\}", "[^/]+", path) + "$")
+        for method in item:
+            if not any(m == method.upper() and pattern.match(p) for m, p in called):
+                left.add(f"{method.upper()} {path}")
+    assert not left, f"never called with success: {sorted(left)}"
+
+
+PARTS = [
+    malformed_requests, enqueueing, a_life, notes, refusals_in_their_order, waits_and_signals, approvals, operating,
+    watching, keys, everything_was_called,
+]
+for part in PARTS:
+    began = time.monotonic()
+    part()
+    print(f"{part.__name__}: held, {time.monotonic() - began:.1f} s", flush=True)
