@@ -6,6 +6,7 @@ use crate::defaults::Defaults;
 use crate::feed::Hub;
 use crate::gate::Gate;
 use crate::metrics::Metrics;
+use crate::writes::Writes;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +27,7 @@ pub(crate) struct App {
     pub(crate) desk: Desk,
     pub(crate) defaults: Defaults,
     pub(crate) metrics: Metrics,
+    pub(crate) writes: Writes,
     pub(crate) patience: Patience,
     /// How often a silent stream says that it is there.
     pub(crate) comment_every: Duration,
@@ -42,6 +44,7 @@ impl App {
             desk: Desk::new(Arc::clone(&store)),
             defaults: Defaults::new(Arc::clone(&store)),
             metrics: Metrics::new(),
+            writes: Writes::default(),
             patience,
             comment_every,
             ending: Shutdown::new(),

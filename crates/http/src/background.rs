@@ -1,4 +1,5 @@
-//! What a server does besides answering: it reads the feed, looks at deadlines, and tidies what it measured.
+//! What a server does besides answering: it reads the feed, looks at deadlines, tries whether the store takes writes
+//! again, and tidies what it measured.
 
 use crate::app::App;
 use futures_util::FutureExt;
@@ -19,9 +20,11 @@ const TIDY: Duration = Duration::from_secs(5);
 /// Starts the parts. They end with the set.
 pub(crate) fn start(app: &Arc<App>, sweeps: bool) -> JoinSet<()> {
     let mut parts = JoinSet::new();
-    let (reader, sweeper, tidier) = (Arc::clone(app), Arc::clone(app), Arc::clone(app));
+    let (reader, sweeper, tidier, writer) =
+        (Arc::clone(app), Arc::clone(app), Arc::clone(app), Arc::clone(app));
     parts.spawn(keep("feed", move || follow(Arc::clone(&reader))));
     parts.spawn(keep("metrics", move || tidy(Arc::clone(&tidier))));
+    parts.spawn(keep("writes", move || watch_writes(Arc::clone(&writer))));
     if sweeps {
         parts.spawn(keep("sweep", move || sweep(Arc::clone(&sweeper))));
     }
@@ -40,6 +43,10 @@ async fn keep<F: Future<Output = ()>>(name: &'static str, begin: impl Fn() -> F)
 
 async fn follow(app: Arc<App>) {
     app.hub.run().await;
+}
+
+async fn watch_writes(app: Arc<App>) {
+    app.writes.watch(&*app.store).await;
 }
 
 async fn tidy(app: Arc<App>) {

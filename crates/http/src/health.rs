@@ -23,7 +23,8 @@ pub(crate) async fn healthz(_: Call) -> Reply {
     ok(&Health { status: "ok" })
 }
 
-/// `GET /readyz`: the store answers. The reader of the feed asks it every second, so this asks nothing.
+/// `GET /readyz`: the store answers and takes writes. The reader of the feed asks it every second, and whoever writes
+/// learns the rest, so this asks nothing.
 pub(crate) async fn readyz(call: Call) -> Reply {
     if call.app.is_ending() {
         let detail = "the server is ending; send requests elsewhere";
@@ -31,6 +32,11 @@ pub(crate) async fn readyz(call: Call) -> Reply {
     }
     if call.app.hub.silent_for().is_some() {
         let detail = "the store does not answer; see the log of this server";
+        return Err(Problem::new(codes::UNAVAILABLE, detail).header(header::RETRY_AFTER, "1"));
+    }
+    if call.app.writes.are_refused() {
+        let detail =
+            "the store answers and takes no writes: its disk is full, perhaps, or read-only; see the log";
         return Err(Problem::new(codes::UNAVAILABLE, detail).header(header::RETRY_AFTER, "1"));
     }
     ok(&Health { status: "ready" })

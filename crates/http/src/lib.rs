@@ -54,6 +54,7 @@ mod settle;
 mod shape;
 mod stall;
 mod workers;
+mod writes;
 
 pub use codes::{CODES, Code, explain};
 pub use gate::KeyText;

@@ -136,9 +136,10 @@ impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         tracing::warn!(%error, "the store failed");
         let problem = match error {
-            StoreError::Unavailable(_) => {
-                Self::new(codes::UNAVAILABLE, "the store does not answer and nothing was changed; try again")
-            }
+            StoreError::Unavailable(_) => Self::new(
+                codes::UNAVAILABLE,
+                "the store does not answer, or takes no writes, and nothing was changed; try again, and see the log of the server",
+            ),
             StoreError::Indeterminate(_) => Self::new(
                 codes::OUTCOME_UNKNOWN,
                 "the change may or may not have happened; send the very same request again to learn which",

@@ -347,7 +347,8 @@ fn watchers() -> Vec<Route> {
             .gives::<FeedPageShape>(200)
             .refuses(&["cursor_expired"]),
         open(get("/healthz", "whether the process is alive", health::healthz)).gives::<health::Health>(200),
-        open(get("/readyz", "whether the store answers", health::readyz)).gives::<health::Health>(200),
+        open(get("/readyz", "whether the store answers and takes writes", health::readyz))
+            .gives::<health::Health>(200),
         open(get("/metrics", "what is measured, for Prometheus", health::metrics))
             .gives_other(200, "text/plain"),
         open(get("/openapi.json", "this document", openapi::openapi)).gives_other(200, "application/json"),
