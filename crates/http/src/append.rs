@@ -7,6 +7,7 @@ use crate::idempotency::once;
 use crate::problem::Problem;
 use crate::shape::event::LogLineShape;
 use crate::shape::job::outcome_word;
+use crate::shape::object::objects;
 use crate::shape::raw::{Json, Raw, Shown, payload};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -16,9 +17,11 @@ use windlass_core::step::{Progressed, RecordedStep, RecordedWait};
 use windlass_core::{Invalid, Key, Name, Refusal, Token};
 use windlass_store::{Append, ReadLogs, RecordStep, Told, WriteLogs};
 
+objects!(Note, StepBody, LogsBody);
+
 /// A note to append to a job's log.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = NewEvent)]
 pub(crate) struct Note {
     /// Its type; `job_…` is the engine's own, `node_…` and `tool_…` need the lease.
@@ -88,7 +91,7 @@ pub(crate) async fn append(call: Call) -> Reply {
 
 /// A step that began or ended.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = NewStep)]
 pub(crate) struct StepBody {
     /// The job's lease; not needed when it is the bearer.
@@ -230,7 +233,7 @@ async fn check_reader(call: &Call, token: Token) -> Result<(), Problem> {
 
 /// Log lines to write.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = NewLogs)]
 pub(crate) struct LogsBody {
     /// The job's lease; not needed when it is the bearer.

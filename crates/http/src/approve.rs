@@ -6,6 +6,7 @@ use crate::call::{Call, Reply, json, ok};
 use crate::idempotency::once;
 use crate::problem::Problem;
 use crate::shape::approval::ApprovalShape;
+use crate::shape::object::objects;
 use crate::shape::time::Span;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -15,12 +16,14 @@ use windlass_core::wait::{ApprovalStatus, Decision, Voter};
 use windlass_core::{ApprovalId, Invalid, Name, Refusal, Role};
 use windlass_store::{ApprovalView, Ask, CastVote, ListApprovals, fresh};
 
+objects!(AskBody, DecideBody);
+
 /// Approvals of a page when nothing is said.
 const PAGE: usize = 50;
 
 /// An approval to ask for.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = NewApproval)]
 pub(crate) struct AskBody {
     /// The job's lease; not needed when it is the bearer.
@@ -148,7 +151,7 @@ pub(crate) async fn approval(call: Call) -> Reply {
 
 /// A vote.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = Decide)]
 pub(crate) struct DecideBody {
     /// Yes or no.

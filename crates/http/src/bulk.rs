@@ -5,6 +5,7 @@ use crate::call::{Call, Reply, ok};
 use crate::idempotency::once;
 use crate::problem::Problem;
 use crate::shape::filter::FilterShape;
+use crate::shape::object::objects;
 use crate::shape::time::{Span, Time};
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,8 @@ use utoipa::ToSchema;
 use windlass_core::limits::{FORCE_AFTER_DEFAULT_MS, HORIZON_MS, PAGE_MAX, within};
 use windlass_core::{Filter, Job, JobId, Key, Metadata, Name, RunAt, Status};
 use windlass_store::{Cancel, List, Redrive, WriteAudit, fresh};
+
+objects!(BulkBody);
 
 /// The most jobs of one request; the answer's cursor goes on.
 const MOST: usize = 10_000;
@@ -22,7 +25,7 @@ const SAMPLE: usize = 10;
 
 /// What to do to everything that a filter matches.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = Bulk)]
 pub(crate) struct BulkBody {
     /// Which jobs. Without a status: those that the action is for.
@@ -184,8 +187,10 @@ impl Plan {
         let mut random = [0u8; 8];
         random.copy_from_slice(&job.as_bytes()[8..]);
         // The first two bits say which kind of UUID it is.
-        let share = u128::from(u64::from_be_bytes(random) << 2);
-        let offset_ms = ((share * self.spread_ms.max(0) as u128) >> 64) as i64;
+        let share = u64::from_be_bytes(random) << 2;
+        let share = u128::from(share);
+        let spread_ms = self.spread_ms.max(0) as u128;
+        let offset_ms = ((share * spread_ms) >> 64) as i64;
         match self.run_at {
             Some(time) => RunAt::At(time.plus_ms(offset_ms)),
             None if offset_ms == 0 => RunAt::Now,

@@ -5,6 +5,7 @@ use crate::call::{Call, Reply, ok};
 use crate::operate::OneJob;
 use crate::shape::job::JobShape;
 use crate::shape::new_job::lease_ms;
+use crate::shape::object::objects;
 use crate::shape::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::{HashMap, VecDeque};
@@ -20,6 +21,8 @@ use windlass_core::{Invalid, LeaseMs, Name, Secret, Who};
 use windlass_engine::Level;
 use windlass_store::{ClaimMany, ClaimOne, Claimed, Store, StoreResult, fresh};
 
+objects!(ClaimBody, ClaimOneBody);
+
 /// The longest that a claim may wait, in milliseconds.
 const WAIT_MAX_MS: i64 = 60_000;
 /// The most queues and kinds of one claim.
@@ -29,10 +32,11 @@ const POLL: Duration = Duration::from_secs(1);
 
 /// Which jobs a worker wants.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = Claim)]
 pub(crate) struct ClaimBody {
     /// In this order.
+    #[schema(min_items = 1, max_items = 1000)]
     queues: Vec<String>,
     /// Only these; all when empty.
     #[serde(default)]
@@ -101,7 +105,7 @@ pub(crate) async fn claim(call: Call) -> Reply {
 
 /// Who wants one job.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = ClaimOne)]
 pub(crate) struct ClaimOneBody {
     /// Who claims.

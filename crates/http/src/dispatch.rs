@@ -84,6 +84,7 @@ async fn serve(app: Arc<App>, route: Option<Arc<Route>>, request: Request) -> Re
     let mut response = reply.unwrap_or_else(|problem| {
         let code = problem.code();
         tracing::debug!(code = code.code, detail = problem.detail(), "refused");
+        app.writes.learn(&method, &problem);
         problem.respond(&id)
     });
     let took = started.elapsed();
@@ -136,10 +137,14 @@ async fn handle(app: &Arc<App>, route: Option<&Route>, mut request: Request) -> 
 /// There is no such route, or it has no such method.
 fn lost(request: &Request) -> Problem {
     let (method, path) = (request.method(), request.uri().path());
-    let there: Vec<String> = routes::table()
-        .iter()
-        .filter(|route| fits(route.path, path))
-        .map(|route| route.method.to_string())
+    let table = routes::table();
+    let there: Vec<&Route> = table.iter().filter(|route| fits(route.path, path)).collect();
+    // As in the router, a path that is written out goes before one with a parameter.
+    let is_written_out = there.iter().any(|route| route.path == path);
+    let there: Vec<&str> = there
+        .into_iter()
+        .filter(|route| !is_written_out || route.path == path)
+        .map(|route| route.method.as_str())
         .collect();
     if there.is_empty() {
         let detail = format!("there is no route {path}; the routes are listed in /openapi.json");

@@ -5,12 +5,15 @@ use crate::call::{Call, Reply, json};
 use crate::problem::Problem;
 use crate::shape::job::JobShape;
 use crate::shape::new_job::NewJobShape;
+use crate::shape::object::objects;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::limits::{ENQUEUE_MAX, count};
 use windlass_core::{JobId, NewJob};
 use windlass_store::{BatchRefusal, Enqueue, Enqueued};
+
+objects!(Batch);
 
 /// A job that was enqueued, or was there already.
 #[derive(Debug, Serialize, ToSchema)]
@@ -75,7 +78,7 @@ async fn send(call: &Call, jobs: Vec<NewJob>) -> Result<Result<Vec<Enqueued>, Ba
 
 /// Jobs to enqueue, all or none.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = NewJobs)]
 pub(crate) struct Batch {
     /// At most 10,000.

@@ -7,6 +7,7 @@ use crate::gate::KeyText;
 use crate::origin;
 use crate::problem::Problem;
 use crate::route::{ROLES, role_word};
+use crate::shape::object::objects;
 use crate::shape::registry::KeyShape;
 use crate::shape::time::Time;
 use axum::http::StatusCode;
@@ -16,6 +17,8 @@ use utoipa::ToSchema;
 use windlass_core::limits::count;
 use windlass_core::{Invalid, Name, Role, Who};
 use windlass_store::{PutAccessKey, RevokeAccessKey};
+
+objects!(NewKey, SignIn);
 
 /// How long a browser keeps a session, in seconds (12 hours).
 const SESSION_SECONDS: u32 = 43_200;
@@ -37,12 +40,14 @@ pub(crate) async fn keys(call: Call) -> Reply {
 
 /// A key to make.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = NewAccessKey)]
 pub(crate) struct NewKey {
     /// Its name: who it stands for in logs and audit. Taken once, also after it was revoked.
+    #[schema(min_length = 1, max_length = 128)]
     name: String,
     /// What it may do: `viewer`, `producer`, `worker`, `approver`, `operator`, `admin`.
+    #[schema(min_items = 1)]
     roles: Vec<String>,
     /// Only for these queues; for all when it is absent.
     #[serde(default)]
@@ -122,7 +127,7 @@ pub(crate) async fn revoke(call: Call) -> Reply {
 
 /// Who signs in.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = SignIn)]
 pub(crate) struct SignIn {
     /// The key, unless it is the bearer.

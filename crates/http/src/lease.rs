@@ -4,6 +4,7 @@ use crate::app::known;
 use crate::append::Written;
 use crate::call::{Call, Reply, ok};
 use crate::shape::new_job::{job_id, lease_ms};
+use crate::shape::object::objects;
 use crate::shape::raw::{Json, payload};
 use crate::shape::time::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -12,9 +13,11 @@ use windlass_core::limits::{BATCH_MAX, PAYLOAD_MAX_BYTES, count};
 use windlass_core::{LeaseMs, Metadata, Refusal, Token, Who};
 use windlass_store::{Extend, Extended, Progress};
 
+objects!(Heartbeat, HeldLease, ProgressBody);
+
 /// Leases to renew.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = Heartbeat)]
 pub(crate) struct Heartbeat {
     /// Who holds them.
@@ -28,7 +31,7 @@ pub(crate) struct Heartbeat {
 
 /// A lease to renew.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 struct HeldLease {
     /// Of which job.
     job_id: String,
@@ -95,7 +98,7 @@ pub(crate) async fn heartbeat(call: Call) -> Reply {
 
 /// What a holder reports: one change.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = Progress)]
 pub(crate) struct ProgressBody {
     /// The job's lease; not needed when it is the bearer.

@@ -8,7 +8,14 @@ use crate::routes;
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 use std::sync::OnceLock;
+use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
+
+/// What names, ids and tokens look like. Whether such a thing exists is another question.
+const NAME: &str = "^[A-Za-z0-9._:-]{1,128}$";
+const UUID_V7: &str =
+    "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-7[0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$";
+const LEASE_TOKEN: &str = "^[0-9a-fA-F]{32}$";
 
 /// `GET /openapi.json`
 pub(crate) async fn openapi(_: Call) -> Reply {
@@ -34,7 +41,10 @@ pub fn document() -> Value {
     }
     let schemas: Map<String, Value> = schemas
         .into_iter()
-        .map(|(name, schema)| (name, serde_json::to_value(schema).unwrap_or_default()))
+        .map(|(name, schema)| {
+            let schema = exact(&name, &schema);
+            (name, schema)
+        })
         .collect();
     json!({
         "openapi": "3.1.0",
@@ -79,7 +89,7 @@ fn operation(route: &Route) -> Value {
     }
     if let Some(shape) = &route.takes {
         operation["requestBody"] = json!({
-            "required": true,
+            "required": must_be_sent(shape),
             "content": { "application/json": { "schema": reference(&shape.name) } }
         });
     }
@@ -125,6 +135,54 @@ fn roles(route: &Route) -> Vec<&'static str> {
     roles
 }
 
+/// Whether a body has fields that must be there; without any, no body is an empty one.
+fn must_be_sent(shape: &Shape) -> bool {
+    let mut schemas = Schemas::new();
+    (shape.schemas)(&mut schemas);
+    let own = schemas.iter().find(|(name, _)| *name == shape.name).map(|(name, schema)| exact(name, schema));
+    own.is_some_and(|schema| schema["required"].as_array().is_some_and(|names| !names.is_empty()))
+}
+
+/// A schema whose fields say what their names tell.
+fn exact(name: &str, schema: &RefOr<Schema>) -> Value {
+    let mut schema = serde_json::to_value(schema).unwrap_or_default();
+    if let Some(fields) = schema.get_mut("properties").and_then(Value::as_object_mut) {
+        for (field, schema) in fields {
+            // An item of a settle is refused for itself; the request is not.
+            if !["SettleItem", "SettledItem"].contains(&name) {
+                refine(field, schema);
+            }
+            if let Some(any) = any_json(schema) {
+                *schema = any;
+            }
+        }
+    }
+    schema
+}
+
+/// The schema of a field that is any JSON or null, which is any JSON: as one of the two, null would be both.
+fn any_json(schema: &Value) -> Option<Value> {
+    let is_any = |one: &&Value| {
+        let name = one["$ref"].as_str().unwrap_or_default();
+        name.ends_with("/Json") || name.ends_with("/Raw")
+    };
+    schema["oneOf"].as_array()?.iter().find(is_any).cloned()
+}
+
+/// What is known of a field or parameter by its name, wherever it stands.
+fn refine(name: &str, schema: &mut Value) {
+    match name {
+        "kind" | "queue" | "tag" => schema["pattern"] = NAME.into(),
+        "job_id" | "parent_id" => schema["pattern"] = UUID_V7.into(),
+        "lease_token" => schema["pattern"] = LEASE_TOKEN.into(),
+        "worker_id" | "agent_id" => {
+            schema["minLength"] = 1.into();
+            schema["maxLength"] = 128.into();
+        }
+        _ => {}
+    }
+}
+
 fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
 }
@@ -132,11 +190,13 @@ fn reference(name: &str) -> Value {
 fn path_parameters(path: &str) -> Vec<Value> {
     let names = path.split('/').filter_map(|word| word.strip_prefix('{')?.strip_suffix('}'));
     let parameter = |name: &str| {
-        let is_uuid = name == "id" && !path.starts_with("/v1/workers");
-        let schema = if is_uuid {
-            json!({ "type": "string", "format": "uuid" })
-        } else {
-            json!({ "type": "string", "minLength": 1, "maxLength": 128 })
+        let schema = match name {
+            "id" if !path.starts_with("/v1/workers") => {
+                json!({ "type": "string", "format": "uuid", "pattern": UUID_V7 })
+            }
+            "queue" => json!({ "type": "string", "pattern": NAME }),
+            "name" if path.contains("/steps/") => json!({ "type": "string", "pattern": NAME }),
+            _ => json!({ "type": "string", "minLength": 1, "maxLength": 128 }),
         };
         json!({ "name": name, "in": "path", "required": true, "schema": schema })
     };
@@ -155,6 +215,7 @@ fn parameter(param: &Param) -> Value {
         Is::Number => schema["minimum"] = 0.into(),
         Is::Text | Is::Flag | Is::Span => {}
     }
+    refine(param.name, &mut schema);
     if param.is_many {
         schema = json!({ "type": "array", "items": schema });
     }

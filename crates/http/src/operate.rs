@@ -6,6 +6,7 @@ use crate::idempotency::once;
 use crate::problem::Problem;
 use crate::shape::job::JobShape;
 use crate::shape::new_job::job_id;
+use crate::shape::object::objects;
 use crate::shape::raw::{Json, payload};
 use crate::shape::time::{Span, Time, run_at};
 use axum::http::StatusCode;
@@ -15,6 +16,8 @@ use utoipa::ToSchema;
 use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, FORCE_AFTER_DEFAULT_MS, PAYLOAD_MAX_BYTES};
 use windlass_core::{Done, JobId, Key, Name, Refusal, RunAt, Status, Timestamp};
 use windlass_store::{Cancel, Fork, Redrive, Signal};
+
+objects!(CancelBody, RedriveBody, ForkBody, SignalBody);
 
 /// A job after it was acted on.
 #[derive(Debug, Serialize, ToSchema)]
@@ -30,7 +33,7 @@ async fn show(call: &Call, status: StatusCode, id: JobId) -> Reply {
 
 /// A wish to stop a job.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = Cancel)]
 pub(crate) struct CancelBody {
     /// Why.
@@ -65,7 +68,7 @@ pub(crate) async fn cancel(call: Call) -> Reply {
 
 /// A dead or cancelled job to send back.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = Redrive)]
 pub(crate) struct RedriveBody {
     /// From when it may run.
@@ -97,7 +100,7 @@ pub(crate) async fn redrive(call: Call) -> Reply {
 
 /// Where a new job begins.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = Fork)]
 pub(crate) struct ForkBody {
     /// Up to which version of the other's log; all of it.
@@ -142,7 +145,7 @@ fn forked_id(key: &Key, from: JobId, created_at: Timestamp) -> JobId {
 
 /// A signal.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = Signal)]
 pub(crate) struct SignalBody {
     /// Its name.

@@ -2,12 +2,15 @@
 
 use crate::call::{Call, Reply, ok};
 use crate::shape::new_job::{BackoffShape, lease_ms};
+use crate::shape::object::objects;
 use crate::shape::registry::QueueShape;
 use crate::shape::time::Span;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::{Backoff, Count, Name, Queue, QueueDefaults};
 use windlass_store::{PauseQueue, PutQueue, QueueState};
+
+objects!(QueueBody);
 
 /// Up to where due jobs are counted.
 const CAP: i64 = 10_000;
@@ -39,7 +42,7 @@ pub(crate) async fn queues(call: Call) -> Reply {
 
 /// What a queue's jobs fall back to. What is left out is unset.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = QueueSettings)]
 pub(crate) struct QueueBody {
     /// Failures allowed, 0 to 100.

@@ -4,6 +4,7 @@ use crate::app::known;
 use crate::call::{Call, Reply, ok};
 use crate::shape::job::JobShape;
 use crate::shape::new_job::job_id;
+use crate::shape::object::objects;
 use crate::shape::raw::{Json, payload};
 use crate::shape::time::{Moment, Span, Time, run_at};
 use serde::{Deserialize, Serialize};
@@ -12,6 +13,8 @@ use windlass_core::limits::{BATCH_MAX, PAYLOAD_MAX_BYTES, count};
 use windlass_core::outcome::Found;
 use windlass_core::{Done, Failure, Invalid, JobId, Name, Outcome, Refusal, RunAt, Token, Wait, WaitFor};
 use windlass_store::{Settle, SettleItem};
+
+objects!(ErrorParts, SettleBody, ItemBody, CompleteBody, FailBody, ReleaseBody, WaitBody);
 
 /// An error: a text, or a code and a message.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -26,7 +29,7 @@ enum ErrorBody {
 
 /// A code and a message.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 struct ErrorParts {
     /// One word; `failed` when it is absent.
     #[serde(default)]
@@ -48,7 +51,7 @@ fn failure(error: Option<ErrorBody>) -> Result<Failure, Invalid> {
 
 /// Attempts to end. Each stands alone.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = Settle)]
 pub(crate) struct SettleBody {
     /// At most 10,000.
@@ -57,7 +60,7 @@ pub(crate) struct SettleBody {
 
 /// One attempt to end.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = SettleItem)]
 struct ItemBody {
     /// Which job.
@@ -221,7 +224,7 @@ async fn one(call: &Call, job: JobId, token: Token, outcome: Outcome) -> Reply {
 
 /// An attempt that is done.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = Complete)]
 pub(crate) struct CompleteBody {
     /// The job's lease; not needed when it is the bearer.
@@ -245,7 +248,7 @@ pub(crate) async fn complete(call: Call) -> Reply {
 
 /// An attempt that failed.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = Fail)]
 pub(crate) struct FailBody {
     /// The job's lease; not needed when it is the bearer.
@@ -279,7 +282,7 @@ pub(crate) async fn fail(call: Call) -> Reply {
 
 /// A job to give back.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = Release)]
 pub(crate) struct ReleaseBody {
     /// The job's lease; not needed when it is the bearer.
@@ -300,7 +303,7 @@ pub(crate) async fn release(call: Call) -> Reply {
 
 /// What a job is to wait for, holding no worker.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = Wait)]
 pub(crate) struct WaitBody {
     /// The job's lease; not needed when it is the bearer.

@@ -4,6 +4,7 @@ use crate::call::{Call, Reply, ok};
 use crate::codes;
 use crate::problem::Problem;
 use crate::shape::new_job::lease_ms;
+use crate::shape::object::objects;
 use crate::shape::registry::{AuditShape, WorkerShape};
 use crate::shape::time::Span;
 use serde::{Deserialize, Serialize};
@@ -11,6 +12,8 @@ use utoipa::ToSchema;
 use windlass_core::limits::{count, within};
 use windlass_core::{Invalid, LeaseMs, Metadata, Name, Who};
 use windlass_store::{DrainWorker, PutWorker, ReadAudit, fresh};
+
+objects!(WorkerBody);
 
 /// Audit entries of a page when nothing is said.
 const PAGE: usize = 50;
@@ -37,7 +40,7 @@ pub(crate) async fn workers(call: Call) -> Reply {
 
 /// What a worker says of itself. With nothing but `draining: true` it tells a known worker to take no more.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = WorkerReport)]
 pub(crate) struct WorkerBody {
     /// Queues it takes from.

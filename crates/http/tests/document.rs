@@ -153,3 +153,37 @@ fn references(value: &Value, into: &mut BTreeSet<String>) {
         _ => {}
     }
 }
+
+/// (http) What a method that is not there is answered names those that are, of the route that the path leads to.
+#[tokio::test]
+async fn allowed_methods_are_those_of_the_route() {
+    let bed = Place::memory().serve().await;
+    for (path, allowed) in [
+        ("/v1/jobs/batch", "POST"),
+        ("/v1/jobs", "POST, GET"),
+        ("/v1/jobs/01890000-0000-7000-8000-000000000009/events", "GET, POST"),
+        ("/v1/session", "GET, POST, DELETE"),
+    ] {
+        let answer = bed.request(reqwest::Method::OPTIONS, path).send().await.unwrap();
+        let answer = bed::Answer::of(answer).await;
+        assert_eq!(answer.headers["allow"], allowed, "{path}");
+        answer.refused(405, "method_not_allowed");
+    }
+}
+
+/// (http) A body is required exactly where it has fields that are; ids and names say what they look like.
+#[test]
+fn the_document_is_exact() {
+    let document = document();
+    let required = |path: &str| document["paths"][path]["post"]["requestBody"]["required"].clone();
+    assert_eq!((required("/v1/jobs"), required("/v1/jobs/{id}/complete")), (true.into(), false.into()));
+    let schemas = &document["components"]["schemas"];
+    for (schema, field) in [("NewJob", "kind"), ("NewJob", "parent_id"), ("Complete", "lease_token")] {
+        assert!(schemas[schema]["properties"][field]["pattern"].is_string(), "{schema}.{field}");
+    }
+    assert!(document["paths"]["/v1/jobs/{id}"]["get"]["parameters"][0]["schema"]["pattern"].is_string());
+    assert_eq!(
+        schemas["Job"]["properties"]["payload"]["$ref"], "#/components/schemas/Raw",
+        "null is any JSON too"
+    );
+}

@@ -215,6 +215,9 @@ async fn bad_values_are_named() {
             (json!({ "kind": "a", "backoff": { "factor": 2 } }), "unknown_field", "backoff.factor"),
             (json!({ "kind": "a", "lease_token": "0".repeat(32) }), "invalid", "lease_token"),
             (json!([]), "invalid", "body"),
+            (json!(["a"]), "invalid", "body"),
+            (json!({ "kind": "a", "backoff": [1] }), "invalid", "backoff"),
+            (json!({ "kind": "a", "unique": ["key"] }), "invalid", "unique"),
         ] {
             let problem = bed.post("/v1/jobs", body.clone()).await.refused(422, code);
             assert_eq!(problem["field"], field, "{body}: {problem}");

@@ -1,12 +1,15 @@
 //! Which jobs: the filters of lists, bulk actions and the feed.
 
 use super::new_job::job_id;
+use super::object::objects;
 use super::time::Time;
 use crate::query::Query;
 use crate::route::{Is, Param, param};
 use serde::Deserialize;
 use utoipa::ToSchema;
 use windlass_core::{Filter, Invalid, Name, Status, Who};
+
+objects!(FilterShape);
 
 /// The filters that lists and the feed share.
 pub(crate) const STANDING: [Param; 9] = [
@@ -36,7 +39,7 @@ pub(crate) const DATED: [Param; 4] = [
 
 /// Which jobs, as a body says it.
 #[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = Filter)]
 pub(crate) struct FilterShape {
     /// One status, or several.

@@ -5,6 +5,7 @@ pub(crate) mod event;
 pub(crate) mod filter;
 pub(crate) mod job;
 pub(crate) mod new_job;
+pub(crate) mod object;
 pub(crate) mod raw;
 pub(crate) mod registry;
 pub(crate) mod time;

@@ -1,5 +1,6 @@
 //! A job as a caller asks for it.
 
+use super::object::objects;
 use super::raw::{Json, payload};
 use super::time::{Span, Time, run_at};
 use serde::Deserialize;
@@ -12,9 +13,11 @@ use windlass_core::{
 use windlass_engine::{Policies, Policy};
 use windlass_store::fresh;
 
+objects!(NewJobShape, BackoffShape, UniqueShape);
+
 /// A job to enqueue.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = NewJob)]
 pub(crate) struct NewJobShape {
     /// What to do: 1–128 of `A-Za-z0-9._:-`.
@@ -83,7 +86,7 @@ pub(crate) struct NewJobShape {
 
 /// How retries are spaced: `min(max, base × multiplier^n)`.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = BackoffWish)]
 pub(crate) struct BackoffShape {
     /// The first delay; one second.
@@ -114,7 +117,7 @@ impl From<BackoffShape> for Backoff {
 
 /// What makes two jobs the same, and for how long.
 #[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = Unique)]
 struct UniqueShape {
     /// The caller's key, 1 to 512 bytes.
