@@ -69,7 +69,7 @@ impl Two {
         events.iter().filter(|event| ends.contains(&event["type"].as_str().unwrap())).count()
     }
 
-    fn is_sound(self) {
+    fn ends_sound(self) {
         drop(self.served);
         self.place.is_sound();
     }
@@ -95,7 +95,7 @@ fn complete_and_cancel() {
         };
         assert_eq!((&job["status"], Two::ends_of(&events)), (&json!(won), 1));
     }
-    two.is_sound();
+    two.ends_sound();
 }
 
 /// M11, Q7: the same completion through both is one completion and one repeat; with other results, the first counts.
@@ -112,7 +112,7 @@ fn complete_and_complete() {
         let (job, events) = two.story(&path);
         assert_eq!((&job["result"], Two::ends_of(&events)), (&json!(n), 1));
     }
-    two.is_sound();
+    two.ends_sound();
 }
 
 /// M11, M8: of a yes and a no to a question for one vote, one counts.
@@ -139,7 +139,7 @@ fn approve_and_deny() {
         let seen = two.b.get(&approval).unwrap().is(200);
         assert_eq!((&seen["status"], seen["decisions"].as_array().unwrap().len()), (&json!(stands[0]), 1));
     }
-    two.is_sound();
+    two.ends_sound();
 }
 
 /// M11, M8: of a vote and a cancel, the job's end is one, and the vote is told when it comes too late.
@@ -166,7 +166,7 @@ fn approve_and_cancel() {
         }
         assert_eq!(Two::ends_of(&events), 1);
     }
-    two.is_sound();
+    two.ends_sound();
 }
 
 /// M11, J9: who listens on one server is told what came in through the other, in order, once.
@@ -191,5 +191,5 @@ fn a_stream_tells_what_came_through_the_other() {
     let claim = json!({ "queues": ["late"], "worker_id": "w", "wait": "60s" });
     let (taken, made) = two.race(("/v1/claim", claim), ("/v1/jobs", json!({ "kind": "k", "queue": "late" })));
     assert_eq!(taken.is(200)["jobs"][0]["id"], made.is(201)["job"]["id"]);
-    two.is_sound();
+    two.ends_sound();
 }
