@@ -152,7 +152,8 @@ impl Listen for Listener {
                 return None;
             }
             self.watched.news.mark_unchanged();
-            let frames = if self.is_behind { self.log().await } else { self.kept() };
+            // What is done now and then is boxed, so that many who only wait take little room.
+            let frames = if self.is_behind { Box::pin(self.log()).await } else { self.kept() };
             if !frames.is_empty() {
                 return Some(frames);
             }
@@ -172,7 +173,7 @@ impl Listen for Listener {
                 }
                 () = self.app.ending.reached(Level::Graceful) => return None,
                 () = sleep_until(silent_until) => {
-                    let may = sse::may_still(&self.app, &self.who).await;
+                    let may = Box::pin(sse::may_still(&self.app, &self.who)).await;
                     return may.then(|| VecDeque::from([sse::comment()]));
                 }
             }

@@ -261,14 +261,15 @@ impl Listen for Listener {
                 return None;
             }
             if Instant::now() >= silent_until {
-                return self.say_something().await;
+                return Box::pin(self.say_something()).await;
             }
             news.mark_unchanged();
+            // What is done now and then is boxed, so that ten thousand who only wait take little room.
             let went_on = if matches!(self.stage, Stage::Behind { .. }) {
-                frames = self.read_on().await?;
+                frames = Box::pin(self.read_on()).await?;
                 true
             } else {
-                self.take(&mut frames).await?
+                Box::pin(self.take(&mut frames)).await?
             };
             if went_on {
                 continue;
@@ -280,5 +281,36 @@ impl Listen for Listener {
             }
         }
         Some(frames)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::Patience;
+    use windlass_memory::MemoryStore;
+    use windlass_store::Feed;
+
+    /// A listener that waits takes little room: there may be ten thousand.
+    #[tokio::test]
+    async fn who_waits_takes_little_room() {
+        let store = Arc::new(MemoryStore::new());
+        let cursor = Arc::new(store.feed_head((), None).await.unwrap());
+        let app = Arc::new(App::new(store, Patience::default(), Duration::from_secs(15)));
+        let _counted = app.hub.counted();
+        let (who, want) = (Principal::Local, Want::default());
+        let mut listener = Listener {
+            app,
+            who,
+            want,
+            stage: Stage::Live,
+            cursor,
+            is_ahead: false,
+            place: 0,
+            epoch: 0,
+            _counted,
+        };
+        let (own, waiting) = (size_of::<Listener>(), size_of_val(&listener.next()));
+        assert!(own < 1_024 && waiting < 1_024, "{own} bytes, and {waiting} while it waits");
     }
 }
