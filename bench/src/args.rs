@@ -2,6 +2,7 @@
 
 use crate::cases::{CASES, Case};
 use crate::growth::Sizes;
+use crate::http;
 use crate::worker::WorkerCase;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -47,6 +48,8 @@ pub struct Args {
     pub peer: bool,
     pub growth: bool,
     pub pinned: bool,
+    /// Cases through a server, which are run only when named: they need the binary beside this one.
+    pub http: Vec<http::Case>,
     /// A PostgreSQL to measure, instead of a private one.
     pub url: Option<String>,
     /// Jobs per case.
@@ -80,17 +83,32 @@ impl Args {
                 _ => return Err(format!("unknown argument {word:?}")),
             }
         }
-        let Picked { cases, workers, growth, pinned } = match named {
+        let Picked { cases, workers, http, growth, pinned } = match named {
             None => Picked {
                 cases: CASES.iter().collect(),
                 workers: WorkerCase::ALL.to_vec(),
+                http: Vec::new(),
                 growth: quick,
                 pinned: quick,
             },
             Some(names) => cases_of(&names)?,
         };
         let jobs = jobs.unwrap_or(if quick { 100_000 / QUICK } else { 100_000 });
-        Ok(Some(Self { stores, cases, workers, peer, growth, pinned, url, jobs, repeat, json, quick, full }))
+        Ok(Some(Self {
+            stores,
+            cases,
+            workers,
+            peer,
+            growth,
+            pinned,
+            http,
+            url,
+            jobs,
+            repeat,
+            json,
+            quick,
+            full,
+        }))
     }
 
     /// How far `growth` goes. In memory a finished job takes about 2.5 kB, so a fifth must do.
@@ -130,6 +148,7 @@ fn stores_of(name: &str) -> Result<Vec<Kind>, String> {
 struct Picked {
     cases: Vec<&'static Case>,
     workers: Vec<WorkerCase>,
+    http: Vec<http::Case>,
     growth: bool,
     pinned: bool,
 }
@@ -137,14 +156,22 @@ struct Picked {
 fn cases_of(names: &str) -> Result<Picked, String> {
     let mut picked = Picked::default();
     for name in names.split(',') {
+        let of_store = CASES.iter().find(|case| case.name == name);
         let of_worker = WorkerCase::ALL.into_iter().find(|case| case.name() == name);
-        match (CASES.iter().find(|c| c.name == name), of_worker) {
-            (Some(case), _) => picked.cases.push(case),
-            (None, Some(case)) => picked.workers.push(case),
-            (None, None) if name == GROWTH => picked.growth = true,
-            (None, None) if name == PINNED => picked.pinned = true,
-            (None, None) => return Err(format!("no case is called {name:?}")),
+        let of_server = http::Case::ALL.into_iter().find(|case| case.name() == name);
+        if of_store.is_none()
+            && of_worker.is_none()
+            && of_server.is_none()
+            && name != GROWTH
+            && name != PINNED
+        {
+            return Err(format!("no case is called {name:?}"));
         }
+        picked.cases.extend(of_store);
+        picked.workers.extend(of_worker);
+        picked.http.extend(of_server);
+        picked.growth |= name == GROWTH;
+        picked.pinned |= name == PINNED;
     }
     Ok(picked)
 }
@@ -169,7 +196,7 @@ pub fn help() -> String {
          Options:\n\
          \x20 --store NAME        sqlite, postgres, memory or all [all]\n\
          \x20 --url URL           a PostgreSQL to measure, a database of its own is made there [a private server]\n\
-         \x20 --case NAME[,NAME]  only these cases [all but growth and pinned]\n\
+         \x20 --case NAME[,NAME]  only these cases [all but growth, pinned and http-…]\n\
          \x20 --jobs N            jobs per case; enqueue-1 gets a tenth, enqueue-10 half [100000]\n\
          \x20 --repeat N          runs per case; the median counts [3]\n\
          \x20 --json FILE         also write every number there\n\
@@ -182,6 +209,9 @@ pub fn help() -> String {
     for case in CASES {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "  {:<14}  {}", case.name, case.about);
+    }
+    for case in http::Case::ALL {
+        let _ = writeln!(text, "  {:<14}  {}", case.name(), case.about());
     }
     for case in WorkerCase::ALL {
         let _ = writeln!(text, "  {:<14}  {}", case.name(), case.about());

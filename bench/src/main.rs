@@ -1,11 +1,12 @@
 //! The benchmark: how much the stores of Windlass do per second, beside what the machine allows.
 //!
-//! A case runs on a fresh store ([`cases`], [`growth`], [`pinned`], [`worker`]); next to it, in the same run, stands what the
+//! A case runs on a fresh store ([`cases`], [`growth`], [`pinned`], [`worker`], [`http`]); next to it stands what the
 //! database itself does ([`raw`]), because only a ratio means the same on every machine. Nothing here fails for being slow.
 
 mod args;
 mod cases;
 mod growth;
+mod http;
 mod measure;
 mod peer;
 mod pinned;
@@ -69,6 +70,14 @@ async fn measure_all(args: &Args, server: Option<&Server>) -> Tried<Report> {
         }
         for case in args.workers.iter().copied() {
             worker::run(case, args, kind, server, &mut report).await?;
+        }
+        for case in &args.http {
+            let mut line = Line::new(kind.name(), case.name());
+            for repeat in 1..=args.repeat {
+                eprintln!("{} {}: run {repeat} of {}", kind.name(), case.name(), args.repeat);
+                line.samples.push(http::run(*case, kind, server, args.jobs).await?);
+            }
+            report.lines.push(line);
         }
         let say = |text: String| eprintln!("{} {text}", kind.name());
         if args.growth {

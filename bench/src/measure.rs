@@ -117,7 +117,7 @@ pub fn percentile(values: &[f64], part: f64) -> Option<f64> {
 }
 
 /// User and system time of a process so far.
-fn cpu_time(process: &str) -> Option<Duration> {
+pub fn cpu_time(process: &str) -> Option<Duration> {
     let stat = Stat::read(process)?;
     Some(CPU_TICK * stat.own)
 }
