@@ -90,14 +90,16 @@ TABLE job_logs (
 TABLE jobs (
   id uuid NOT NULL,
   queue text COLLATE "C" NOT NULL,
-  kind text NOT NULL,
   priority smallint NOT NULL,
   status text NOT NULL,
   due_at timestamp with time zone,
+  finished_at timestamp with time zone,
   deadline_at timestamp with time zone,
   worker_id text COLLATE "C",
+  claim bigint,
   lease_hash bytea,
   lease_expires_at timestamp with time zone,
+  kind text NOT NULL,
   epoch bigint,
   assignment bigint,
   attempt integer NOT NULL,
@@ -130,26 +132,7 @@ TABLE jobs (
   created_at timestamp with time zone NOT NULL,
   started_at timestamp with time zone,
   updated_at timestamp with time zone NOT NULL,
-  finished_at timestamp with time zone,
-  claim bigint,
-  CONSTRAINT dead_has_a_reason CHECK (((status <> ALL (ARRAY['failed'::text, 'timed_out'::text])) OR ((error_code IS NOT NULL) AND (error_version IS NOT NULL)))),
-  CONSTRAINT due_while_it_can_be_taken CHECK (((due_at IS NOT NULL) OR (status = ANY (ARRAY['assigned'::text, 'waiting'::text, 'completed'::text, 'failed'::text, 'timed_out'::text, 'cancelled'::text])))),
-  CONSTRAINT finished_exactly_when_terminal CHECK ((((finished_at IS NOT NULL) = (status = ANY (ARRAY['completed'::text, 'failed'::text, 'timed_out'::text, 'cancelled'::text]))) AND ((finished_at IS NULL) OR (due_at IS NULL)))),
-  CONSTRAINT jobs_attempt_check CHECK ((attempt >= 0)),
-  CONSTRAINT jobs_check CHECK (((retries >= 0) AND (retries <= max_retries))),
-  CONSTRAINT jobs_children_check CHECK ((children >= 0)),
-  CONSTRAINT jobs_crashes_check CHECK ((crashes >= 0)),
-  CONSTRAINT jobs_generation_check CHECK ((generation >= 0)),
-  CONSTRAINT jobs_grace_ms_check CHECK ((grace_ms >= 0)),
-  CONSTRAINT jobs_lease_ms_check CHECK ((lease_ms > 0)),
-  CONSTRAINT jobs_pkey PRIMARY KEY (id),
-  CONSTRAINT jobs_priority_check CHECK (((priority >= '-5'::integer) AND (priority <= 5))),
-  CONSTRAINT jobs_progress_check CHECK (((progress >= 0) AND (progress <= 100))),
-  CONSTRAINT jobs_signals_check CHECK ((signals >= 0)),
-  CONSTRAINT jobs_timeout_ms_check CHECK ((timeout_ms > 0)),
-  CONSTRAINT jobs_version_check CHECK ((version > 0)),
-  CONSTRAINT leased_exactly_while_running CHECK ((((status = 'running'::text) = (lease_hash IS NOT NULL)) AND ((lease_hash IS NULL) = (lease_expires_at IS NULL)))),
-  CONSTRAINT waits_for_something_exactly_while_waiting CHECK (((status = 'waiting'::text) = (waiting_for IS NOT NULL)))
+  CONSTRAINT jobs_pkey PRIMARY KEY (id)
 ) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.05)
 
 TABLE migrations (
@@ -224,25 +207,10 @@ TRIGGER jobs_ended_by_hand AFTER UPDATE ON jobs FOR EACH STATEMENT WHEN (current
   true) <> ''::text) EXECUTE FUNCTION ended_by_hand()
 TRIGGER jobs_enqueued BEFORE INSERT ON jobs FOR EACH STATEMENT WHEN (current_setting('application_name'::text) !~~ 'windlass%'::text AND current_setting('door'::text,
   true) IS DISTINCT FROM 'open'::text) EXECUTE FUNCTION refuse_insert()
+TRIGGER jobs_guard BEFORE UPDATE ON jobs FOR EACH ROW WHEN (new.version <> (old.version + 1) OR old.status <> new.status AND NOT (old.status = 'pending'::text AND new.status = 'running'::text OR old.status = 'running'::text AND new.status = 'completed'::text)) EXECUTE FUNCTION guard()
 TRIGGER jobs_kept BEFORE DELETE ON jobs FOR EACH ROW WHEN (old.finished_at IS NULL OR current_setting('purging'::text,
   true) IS DISTINCT FROM 'on'::text) EXECUTE FUNCTION keep_history()
 TRIGGER jobs_not_emptied BEFORE TRUNCATE ON jobs FOR EACH STATEMENT EXECUTE FUNCTION keep_history()
-TRIGGER jobs_transition BEFORE UPDATE OF status ON jobs FOR EACH ROW WHEN (old.status <> new.status AND NOT
-        CASE old.status
-            WHEN 'pending'::text THEN new.status = ANY (ARRAY['assigned'::text, 'running'::text, 'cancelled'::text])
-            WHEN 'assigned'::text THEN new.status = ANY (ARRAY['running'::text, 'orphaned'::text, 'cancelled'::text])
-            WHEN 'running'::text THEN new.status = ANY (ARRAY['retry'::text, 'waiting'::text, 'completed'::text,
-              'failed'::text, 'timed_out'::text, 'cancelled'::text])
-            WHEN 'retry'::text THEN new.status = ANY (ARRAY['assigned'::text, 'running'::text, 'failed'::text,
-              'cancelled'::text])
-            WHEN 'waiting'::text THEN new.status = ANY (ARRAY['running'::text, 'failed'::text, 'cancelled'::text])
-            WHEN 'orphaned'::text THEN new.status = ANY (ARRAY['assigned'::text, 'running'::text, 'cancelled'::text])
-            WHEN 'failed'::text THEN new.status = 'pending'::text
-            WHEN 'timed_out'::text THEN new.status = 'pending'::text
-            WHEN 'cancelled'::text THEN new.status = 'pending'::text
-            ELSE false
-        END) EXECUTE FUNCTION refuse_transition()
-TRIGGER jobs_zz_by_hand BEFORE UPDATE ON jobs FOR EACH ROW WHEN (new.version <> (old.version + 1)) EXECUTE FUNCTION by_hand()
 
 VIEW dead_letter_view (id uuid, kind text, queue text, status text, waiting_for text, wait_name text, stage text,
   progress integer, priority smallint, attempt integer, retries integer, max_retries integer, crashes integer,
@@ -264,7 +232,6 @@ VIEW queue_view (queue text, due bigint, scheduled bigint, running bigint, oldes
 
 FUNCTION assert_lease(job uuid, token text) RETURNS jobs SECURITY DEFINER SET search_path=windlass,
   pg_temp -- not for everybody
-FUNCTION by_hand() RETURNS trigger SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION cancel(job uuid, reason text DEFAULT NULL::text, force boolean DEFAULT false,
   force_after interval DEFAULT '00:00:30'::interval) RETURNS text SECURITY DEFINER SET search_path=windlass,
   pg_temp -- not for everybody
@@ -287,13 +254,14 @@ FUNCTION finished(job jobs, at timestamp with time zone,
   who text) RETURNS void SECURITY DEFINER SET search_path=windlass, pg_temp -- not for everybody
 FUNCTION grant_app(role regrole) RETURNS void -- not for everybody
 FUNCTION grant_reader(role regrole) RETURNS void -- not for everybody
+FUNCTION guard() RETURNS trigger SECURITY DEFINER SET search_path=windlass, pg_temp
+FUNCTION is_legal(old text, new text) RETURNS boolean
 FUNCTION keep_history() RETURNS trigger
 FUNCTION ms(value interval) RETURNS bigint
 FUNCTION purge(jobs uuid[], versions bigint[]) RETURNS SETOF uuid SECURITY DEFINER SET search_path=windlass,
   pg_temp -- not for everybody
 FUNCTION readable(is_json boolean, bytes bytea) RETURNS text
 FUNCTION refuse_insert() RETURNS trigger
-FUNCTION refuse_transition() RETURNS trigger
 FUNCTION signal(job uuid, name text, payload json DEFAULT NULL::json,
   key text DEFAULT NULL::text) RETURNS boolean SECURITY DEFINER SET search_path=windlass, pg_temp -- not for everybody
 FUNCTION uuidv7() RETURNS uuid

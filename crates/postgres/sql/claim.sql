@@ -1,7 +1,7 @@
 -- Hands out due jobs: one probe per queue and priority, each row locked or passed over, moved and logged at once.
 -- $1 queues  $2 max  $3 worker  $4 secret  $5 lease_ms  $6 now or null  $7 kinds, empty for all
 -- $8 from due_at per probe, or empty  $9 from id per probe, or empty  $10 how many to look at for the kinds
--- $11 the claim's number, which what was claimed by id has not  $12 whether it may be a repeat
+-- $11 the claim's number  $12 whether it may be a repeat
 -- What comes back is named row by row: taken; ending, a running row whose lease is over and that must end instead of
 -- being handed out again (cancel requested, timed out, too many crashes); held, what this very claim took before, and
 -- then nothing is taken; until, where a look for the kinds stopped. A lease that is over counts as a crash.
@@ -12,12 +12,8 @@
 WITH moment AS MATERIALIZED (
   SELECT coalesce($6::timestamptz, clock_timestamp()) AS now, 'worker:' || $3 AS actor
 ), held AS MATERIALIZED (
-  SELECT id FROM (
-    SELECT id, status, due_at, attempt, lease_hash FROM windlass.jobs WHERE worker_id = $3 AND claim = $11::bigint
-    UNION ALL
-    SELECT id, status, due_at, attempt, lease_hash FROM windlass.jobs WHERE worker_id = $3 AND claim IS NULL
-  ) mine
-  WHERE $12::boolean AND status = 'running' AND due_at > (SELECT now FROM moment)
+  SELECT id FROM windlass.jobs
+  WHERE $12::boolean AND claim = $11::bigint AND worker_id = $3 AND status = 'running' AND due_at > (SELECT now FROM moment)
     AND lease_hash = substring(sha256(substring(sha256($4::bytea || uuid_send(id) || int4send(attempt)) FOR 16)) FOR 16)
 ), probe AS MATERIALIZED (
   SELECT q.queue, p.priority, p.place, p.from_due, p.from_id, until.due_at AS until_due, until.id AS until_id

@@ -1,6 +1,6 @@
 //! Jobs that a leader gives to workers.
 
-use crate::claim::holds;
+use crate::claim::{holds, number};
 use crate::db::Tx;
 use crate::error::Tried;
 use std::collections::HashMap;
@@ -92,7 +92,7 @@ impl Tx<'_> {
         };
         match decide(&job, command, now) {
             Ok(step) => {
-                self.write(&job, &step).await?;
+                self.write_claimed(&job, &step, Some(number(&request.claim))).await?;
                 self.claimed(step.job, &request.claim).await.map(Ok)
             }
             Err(refusal) => Ok(Err(refusal)),

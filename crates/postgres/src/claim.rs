@@ -154,7 +154,7 @@ impl Tx<'_> {
             Ok(step) => step,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        self.write(&job, &step).await?;
+        self.write_claimed(&job, &step, Some(number(&request.claim))).await?;
         let mut status = step.job.status;
         if status == Status::Running {
             if self.event(job.id, 1).await?.is_some() {
@@ -349,7 +349,7 @@ fn only_created(id: JobId, at: Timestamp, facts: &Facts, claim: &Claim, now: Tim
 }
 
 /// What a claim is known by in the rows it took: nobody can tell the secret from it.
-fn number(claim: &Claim) -> i64 {
+pub(crate) fn number(claim: &Claim) -> i64 {
     let hash = Sha256::digest(claim.secret.0);
     let (eight, _) = hash.split_at(8);
     eight.iter().fold(0, |number: i64, byte| number << 8 | i64::from(*byte))

@@ -316,10 +316,20 @@ impl<'c> Tx<'c> {
 
     /// The one way a job changes: row and event together, and what its end entails.
     pub(crate) fn write<'a>(&'a self, before: &'a Job, step: &'a Move) -> Boxed<'a, Tried<()>> {
+        self.write_claimed(before, step, None)
+    }
+
+    /// The same for a job that is handed out, by a claim of this number.
+    pub(crate) fn write_claimed<'a>(
+        &'a self,
+        before: &'a Job,
+        step: &'a Move,
+        claim: Option<i64>,
+    ) -> Boxed<'a, Tried<()>> {
         Box::pin(async move {
             let (job, now) = (&step.job, step.event.at);
             let append = self.append_event(&step.event);
-            let (_, moved) = tokio::try_join!(biased; append, self.move_job(job))?;
+            let (_, moved) = tokio::try_join!(biased; append, self.move_job(job, claim))?;
             if !moved {
                 let message = format!("job {} is not at version {}", before.id, before.version);
                 return Err(Failure::Unreadable(message));
@@ -332,7 +342,7 @@ impl<'c> Tx<'c> {
         })
     }
 
-    async fn move_job(&self, job: &Job) -> Tried<bool> {
+    async fn move_job(&self, job: &Job, claim: Option<i64>) -> Tried<bool> {
         let time = |t: Option<Timestamp>| t.map(Ts);
         let moved = self
             .rows(
@@ -370,6 +380,7 @@ impl<'c> Tx<'c> {
                     time(job.started_at),
                     Ts(job.updated_at),
                     time(job.finished_at),
+                    claim,
                 ],
             )
             .await?;

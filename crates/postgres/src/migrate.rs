@@ -21,7 +21,8 @@ const MIGRATIONS: &[Migration] =
 /// The law of the database itself, the functions people call and those that keep plans, re-created when their text
 /// changes.
 static GUARD: LazyLock<String> = LazyLock::new(|| {
-    [include_str!("../guard.sql"), include_str!("../api.sql"), &kept::definitions()].concat()
+    let checks = if cfg!(debug_assertions) { include_str!("../checks.sql") } else { "" };
+    [checks, include_str!("../guard.sql"), include_str!("../api.sql"), &kept::definitions()].concat()
 });
 const LEDGER: &str = include_str!("../sql/create_migrations.sql");
 

@@ -54,6 +54,12 @@ impl<'r> Columns<'r> {
         Self { row, next }
     }
 
+    /// Leaves out a column that only statements read.
+    fn pass(&mut self) -> &mut Self {
+        self.next += 1;
+        self
+    }
+
     pub(crate) fn get<T: FromSql<'r>>(&mut self) -> Tried<T> {
         self.next += 1;
         Ok(self.row.try_get(self.next - 1)?)
@@ -106,14 +112,15 @@ pub(crate) fn job(row: &Row) -> Tried<Job> {
     Ok(Job {
         id: c.job_id()?,
         queue: c.text(name)?,
-        kind: c.text(name)?,
         priority: c.get::<i16>()?.into(),
         status: c.text(Status::parse)?,
         due_at: c.opt_time()?,
+        finished_at: c.opt_time()?,
         deadline_at: c.opt_time()?,
         worker_id: c.opt_text(who)?,
-        lease_hash: c.bytes()?.map(LeaseHash),
+        lease_hash: c.pass().bytes()?.map(LeaseHash),
         lease_expires_at: c.opt_time()?,
+        kind: c.text(name)?,
         epoch: c.get()?,
         assignment: c.get()?,
         attempt: c.get()?,
@@ -146,7 +153,6 @@ pub(crate) fn job(row: &Row) -> Tried<Job> {
         created_at: c.time()?,
         started_at: c.opt_time()?,
         updated_at: c.time()?,
-        finished_at: c.opt_time()?,
     })
 }
 

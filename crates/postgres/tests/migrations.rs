@@ -185,7 +185,7 @@ fn an_old_guard_is_replaced() {
         let before = schema(&hand, "windlass").await;
         let job = Bed::new(Arc::new(opened(&url).await)).a_job(at(0)).await;
         hand.batch_execute(
-            "DROP TRIGGER jobs_kept ON windlass.jobs; DROP TRIGGER jobs_zz_by_hand ON windlass.jobs;
+            "DROP TRIGGER jobs_kept ON windlass.jobs; DROP TRIGGER jobs_guard ON windlass.jobs;
              CREATE OR REPLACE FUNCTION windlass.keep_history() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN OLD; END';
              UPDATE windlass.store SET guard = 'old'",
         )

@@ -133,10 +133,10 @@ fn the_app_role_cannot_touch_history() {
                 "TRUNCATE windlass.jobs",
                 "TRUNCATE windlass.job_events",
                 "DROP TABLE windlass.jobs",
-                "DROP TRIGGER jobs_transition ON windlass.jobs",
+                "DROP TRIGGER jobs_guard ON windlass.jobs",
                 "ALTER TABLE windlass.jobs DISABLE TRIGGER ALL",
                 "CREATE TABLE windlass.mine (n int)",
-                "CREATE OR REPLACE FUNCTION windlass.by_hand() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+                "CREATE OR REPLACE FUNCTION windlass.guard() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
                 "SELECT windlass.grant_app(current_user::regrole)",
                 "SELECT windlass.finished(j, now(), 'me') FROM windlass.jobs j",
             ] {
