@@ -197,16 +197,13 @@ INDEX jobs_finished ON jobs USING btree (status, finished_at, id) WHERE (finishe
 INDEX jobs_parked ON jobs USING btree (status, id) WHERE (status = ANY (ARRAY['waiting'::text, 'assigned'::text]))
 INDEX jobs_worker ON jobs USING btree (worker_id, claim, id) WHERE (worker_id IS NOT NULL)
 
-TRIGGER job_events_appended BEFORE INSERT ON job_events FOR EACH STATEMENT WHEN (current_setting('application_name'::text) !~~ 'windlass%'::text AND current_setting('door'::text,
-  true) IS DISTINCT FROM 'open'::text) EXECUTE FUNCTION refuse_insert()
+TRIGGER job_events_appended BEFORE INSERT ON job_events FOR EACH STATEMENT EXECUTE FUNCTION refuse_insert()
 TRIGGER job_events_immutable BEFORE UPDATE ON job_events FOR EACH ROW EXECUTE FUNCTION keep_history()
 TRIGGER job_events_kept BEFORE DELETE ON job_events FOR EACH ROW WHEN (current_setting('purging'::text,
   true) IS DISTINCT FROM 'on'::text) EXECUTE FUNCTION keep_history()
 TRIGGER job_events_not_emptied BEFORE TRUNCATE ON job_events FOR EACH STATEMENT EXECUTE FUNCTION keep_history()
-TRIGGER jobs_ended_by_hand AFTER UPDATE ON jobs FOR EACH STATEMENT WHEN (current_setting('by_hand'::text,
-  true) <> ''::text) EXECUTE FUNCTION ended_by_hand()
-TRIGGER jobs_enqueued BEFORE INSERT ON jobs FOR EACH STATEMENT WHEN (current_setting('application_name'::text) !~~ 'windlass%'::text AND current_setting('door'::text,
-  true) IS DISTINCT FROM 'open'::text) EXECUTE FUNCTION refuse_insert()
+TRIGGER jobs_ended_by_hand AFTER UPDATE ON jobs FOR EACH STATEMENT EXECUTE FUNCTION ended_by_hand()
+TRIGGER jobs_enqueued BEFORE INSERT ON jobs FOR EACH STATEMENT EXECUTE FUNCTION refuse_insert()
 TRIGGER jobs_guard BEFORE UPDATE ON jobs FOR EACH ROW WHEN (new.version <> (old.version + 1) OR old.status <> new.status AND NOT (old.status = 'pending'::text AND new.status = 'running'::text OR old.status = 'running'::text AND new.status = 'completed'::text)) EXECUTE FUNCTION guard()
 TRIGGER jobs_kept BEFORE DELETE ON jobs FOR EACH ROW WHEN (old.finished_at IS NULL OR current_setting('purging'::text,
   true) IS DISTINCT FROM 'on'::text) EXECUTE FUNCTION keep_history()
