@@ -63,7 +63,7 @@ impl Positions {
     #[expect(clippy::disallowed_methods, reason = "measures how old a hint is, in this process only")]
     pub(super) fn begin(&self, asked: &ClaimMany, exact: bool) -> Course {
         let none = vec![None; asked.queues.len() * PRIORITIES];
-        let look = (4 * asked.max as i64).clamp(LOOK_MIN, LOOK_MAX);
+        let look = (2 * asked.max as i64).clamp(LOOK_MIN, LOOK_MAX);
         let head = Course {
             done: vec![false; none.len()],
             earlier: none.clone(),
