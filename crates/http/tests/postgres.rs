@@ -104,3 +104,59 @@ async fn resuming_over_postgres_leaves_no_gap() {
     while writers.join_next().await.is_some() {}
     assert!(events.within(Duration::from_millis(200)).await.is_none(), "and nothing more");
 }
+
+/// (http) Whatever was asked for, the answer to an enqueue is what a look at the job says, and looks that come together say
+/// what each would say alone: of jobs in all kinds of states, and of one that is not there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn looks_that_come_together_say_what_each_says_alone() {
+    let bed = served().await;
+    bed.put("/v1/workers/w9", json!({ "queues": ["default"], "kinds": [], "capacity": 1, "ttl": "1h" }))
+        .await
+        .is(200);
+    bed.post("/v1/queues/paused/pause", json!({})).await.is(200);
+    let parent = bed.put_job(json!({ "kind": "parent" })).await;
+    let wishes = [
+        json!({}),
+        json!({ "payload": { "b": 1.0, "a": [null, "\u{1f40e}"] } }),
+        json!({ "payload_base64": "AP8=" }),
+        json!({ "id": "01890000-0000-7000-8000-000000000001", "priority": -5, "max_retries": 7 }),
+        json!({ "run_at": "2031-01-02T03:04:05.678901Z" }),
+        json!({ "delay": "2h", "timeout": "90s", "lease": "10s", "grace": "5s" }),
+        json!({ "backoff": { "base": "3s", "max": "1m", "multiplier": 1.5, "jitter": false } }),
+        json!({ "agent_id": "ann", "metadata": { "n": 1 }, "tags": ["a", "b"] }),
+        json!({ "unique": { "key": "k", "policy": "forever" } }),
+        json!({ "parent_id": parent }),
+        json!({ "queue": "paused" }),
+        json!({ "queue": "nobody" }),
+    ];
+    let enqueue = async |wish: &serde_json::Value| {
+        let mut body = json!({ "kind": "work" });
+        body.as_object_mut().unwrap().extend(wish.as_object().unwrap().clone());
+        bed.post("/v1/jobs", body).await.is(201)["job"].clone()
+    };
+    let told = futures_util::future::join_all(wishes.iter().map(&enqueue)).await;
+    let mut alone = Vec::new();
+    for job in &told {
+        let seen = bed.job(job["id"].as_str().unwrap()).await;
+        assert_eq!(&seen, job);
+        alone.push(seen);
+    }
+    for (end, body) in [
+        ("complete", json!({ "result": { "ok": true } })),
+        ("fail", json!({ "error": { "code": "down", "message": "it is" }, "permanent": true })),
+        ("progress", json!({ "progress": 5, "stage": "s", "metadata": { "m": 2 }, "checkpoint": [1] })),
+    ] {
+        let id = bed.put_job(json!({ "metadata": { "n": 1 }, "payload": end })).await;
+        let mut body = body;
+        body["lease_token"] = bed.hold(&id).await.into();
+        bed.post(&format!("/v1/jobs/{id}/{end}"), body).await.is(200);
+        alone.push(bed.job(&id).await);
+    }
+    for _ in 0..5 {
+        let lost = bed.get("/v1/jobs/01890000-0000-7000-8000-000000000009");
+        let together = alone.iter().chain(&alone).map(|job| bed.job(job["id"].as_str().unwrap()));
+        let (together, lost) = tokio::join!(futures_util::future::join_all(together), lost);
+        assert!(together.iter().eq(alone.iter().chain(&alone)));
+        lost.refused(404, "not_found");
+    }
+}

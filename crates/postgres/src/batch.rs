@@ -62,6 +62,9 @@ pub(crate) struct Batcher<A, T>(Arc<Inner<A, T>>);
 
 struct Inner<A, T> {
     run: Run<A, T>,
+    lanes: usize,
+    /// Whether whoever comes at the same moment is waited for.
+    gathers: bool,
     room: Arc<Semaphore>,
     line: Mutex<Line<A, T>>,
 }
@@ -86,9 +89,25 @@ pub(crate) fn is_small(weight: usize) -> bool {
 
 impl<A: Send + 'static, T: Send + 'static> Batcher<A, T> {
     pub(crate) fn new(run: impl Fn(Vec<Call<A, T>>) -> Boxed<'static, ()> + Send + Sync + 'static) -> Self {
+        Self::with(LANES, false, run)
+    }
+
+    /// For reads, of which a batch costs hardly more than one: in a single lane, and with those who come at the same
+    /// moment, as the callers do whose writes were just committed together.
+    pub(crate) fn of_reads(
+        run: impl Fn(Vec<Call<A, T>>) -> Boxed<'static, ()> + Send + Sync + 'static,
+    ) -> Self {
+        Self::with(1, true, run)
+    }
+
+    fn with(
+        lanes: usize,
+        gathers: bool,
+        run: impl Fn(Vec<Call<A, T>>) -> Boxed<'static, ()> + Send + Sync + 'static,
+    ) -> Self {
         let line = Line { waiting: VecDeque::new(), lanes_taken: 0 };
         let room = Arc::new(Semaphore::new(ROOM));
-        Self(Arc::new(Inner { run: Box::new(run), room, line: Mutex::new(line) }))
+        Self(Arc::new(Inner { run: Box::new(run), lanes, gathers, room, line: Mutex::new(line) }))
     }
 
     /// Sends a call out, alone or in company, and waits for its own answer.
@@ -100,6 +119,9 @@ impl<A: Send + 'static, T: Send + 'static> Batcher<A, T> {
         };
         let (tell, told) = oneshot::channel();
         self.0.line().waiting.push_back(Call { asked, weight, tell, _room: room });
+        if self.0.gathers {
+            tokio::task::yield_now().await;
+        }
         self.0.depart();
         told.await
             .unwrap_or_else(|_| Err(StoreError::Indeterminate("the batch was given up half-way".into())))
@@ -118,7 +140,7 @@ impl<A: Send + 'static, T: Send + 'static> Inner<A, T> {
     fn depart(self: &Arc<Self>) {
         // Without a runtime this one is being taken down, and nobody waits any more.
         let Ok(runtime) = Handle::try_current() else { return };
-        while let Some(batch) = self.line().next() {
+        while let Some(batch) = self.line().next(self.lanes) {
             let lane = Lane(Arc::clone(self));
             let work = (self.run)(batch);
             runtime.spawn(travel(work, lane));
@@ -128,8 +150,8 @@ impl<A: Send + 'static, T: Send + 'static> Inner<A, T> {
 
 impl<A, T> Line<A, T> {
     /// The next batch, if there is a lane for it: from the front, at least one call.
-    fn next(&mut self) -> Option<Vec<Call<A, T>>> {
-        if self.lanes_taken == LANES || self.waiting.is_empty() {
+    fn next(&mut self, lanes: usize) -> Option<Vec<Call<A, T>>> {
+        if self.lanes_taken == lanes || self.waiting.is_empty() {
             return None;
         }
         self.lanes_taken += 1;

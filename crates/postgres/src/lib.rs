@@ -34,6 +34,7 @@ mod term;
 mod texts;
 mod tls;
 mod verbs;
+mod view;
 mod wait;
 
 use batch::Batcher;
@@ -56,6 +57,7 @@ pub struct PostgresStore {
     enqueues: enqueue::Calls,
     settles: settle::Calls,
     extends: lease::Calls,
+    views: view::Calls,
     /// Tells and hears of other processes; ends with the store.
     _notifier: JoinSet<()>,
 }
@@ -148,11 +150,12 @@ impl Options {
         if self.listen {
             notifier.spawn(Notifier::new(Arc::clone(&connections), notify_route, &self.schema).run());
         }
-        let [first, second, third] = [(); 3].map(|()| Arc::clone(&connections));
+        let [first, second, third, fourth] = [(); 4].map(|()| Arc::clone(&connections));
         Ok(PostgresStore {
             enqueues: Batcher::new(move |calls| Box::pin(plain::together(Arc::clone(&first), calls))),
             settles: Batcher::new(move |calls| Box::pin(settle::together(Arc::clone(&second), calls))),
             extends: Batcher::new(move |calls| Box::pin(lease::together(Arc::clone(&third), calls))),
+            views: Batcher::of_reads(move |calls| Box::pin(view::together(Arc::clone(&fourth), calls))),
             connections,
             positions: Arc::default(),
             _notifier: notifier,

@@ -1,4 +1,4 @@
-//! Reading jobs: one, a page, counts, the log.
+//! Reading jobs: a page, counts, the log.
 //!
 //! Every list is driven by an index that is there for another reason; what the index does not know is filtered
 //! here. A page reads a bounded number of rows, so it may be short although more follows.
@@ -10,13 +10,12 @@ use crate::row::{self, Columns, Ts};
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use uuid::Uuid;
-use windlass_core::blocked::{Surroundings, blocked};
 use windlass_core::limits::{self, PAGE_MAX, PRIORITY_MAX};
 use windlass_core::unique::Hold;
 use windlass_core::{
     Count, Cursor, Event, Facts, Filter, Job, JobId, Order, Refusal, Status, Timestamp, What,
 };
-use windlass_store::{AtVersion, Counts, FindKey, JobView, List, Listed, Now, Page, ReadEvents};
+use windlass_store::{AtVersion, Counts, FindKey, List, Listed, Now, Page, ReadEvents};
 
 /// Rows one page may look at.
 const SCAN_MAX: usize = 10_000;
@@ -33,37 +32,6 @@ pub(crate) fn page(limit: usize) -> i64 {
 }
 
 impl Db<'_> {
-    /// The row first: what it points at never changes, so the rest is read in one round trip.
-    pub(crate) async fn view(&self, request: &JobId, now: Now) -> Tried<Option<JobView>> {
-        let Some(job) = self.job(*request).await? else { return Ok(None) };
-        let (created, error, result, checkpoint, metadata, queue, workers, now) = tokio::try_join!(
-            self.created(job.id),
-            self.pointed(job.id, job.error_version),
-            self.pointed(job.id, job.result_version),
-            self.pointed(job.id, job.checkpoint_version),
-            self.metadata(&job),
-            self.queue(&job.queue),
-            self.workers(&(), now),
-            self.clock(now)
-        )?;
-        let (facts, payload) =
-            created.unwrap_or_else(|| (Facts::new(job.kind.clone(), job.queue.clone()), None));
-        let around = Surroundings {
-            paused: queue.and_then(|q| q.paused).map(|(at, by)| (at, by.to_string())),
-            has_worker: workers.iter().any(|w| w.takes(&job.queue, &job.kind, now)),
-        };
-        Ok(Some(JobView {
-            result: result.and_then(|e| e.payload),
-            error: error.and_then(|e| Some((e.payload?, e.at))),
-            checkpoint: checkpoint.and_then(|e| e.payload),
-            blocked: blocked(&job, &around, now),
-            metadata,
-            facts,
-            payload,
-            job,
-        }))
-    }
-
     pub(crate) async fn jobs(&self, request: &List, _: Now) -> Tried<Result<Page<Listed>, Refusal>> {
         let order = request.filter.order();
         let checked = limits::within("limit", request.limit as i64, 1, PAGE_MAX as i64)

@@ -1,7 +1,7 @@
 //! The verbs of the store, each to its module: in a transaction, or as a read.
 
 use crate::PostgresStore;
-use crate::{claim, enqueue, lease, settle, sweep};
+use crate::{claim, enqueue, lease, settle, sweep, view};
 use async_trait::async_trait;
 use std::sync::Arc;
 use windlass_core::step::Recorded;
@@ -54,7 +54,6 @@ verbs! {
         write redrive(Redrive) -> Answer;
         write fork(Fork) -> Answer;
         write write_logs(WriteLogs) -> Result<(), Refusal>;
-        read job(JobId) -> Option<JobView> = view;
         read jobs(List) -> Result<Page<Listed>, Refusal> = jobs;
         read counts(i64) -> Counts = counts;
         read events(ReadEvents) -> Vec<Event> = events;
@@ -69,6 +68,9 @@ verbs! {
                 now: Now,
             ) -> StoreResult<Result<Vec<Enqueued>, BatchRefusal>> {
                 enqueue::enqueue(&self.connections, &self.enqueues, request, now).await
+            }
+            async fn job(&self, request: JobId, now: Now) -> StoreResult<Option<JobView>> {
+                view::view(&self.connections, &self.views, request, now).await
             }
         }
     }
