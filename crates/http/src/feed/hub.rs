@@ -20,6 +20,8 @@ use windlass_store::{FeedPage, ReadEvents, ReadFeed, Store, StoreError, StoreRes
 const POLL: Duration = Duration::from_secs(1);
 /// How long a reader lets news gather, so that a busy store is not asked after every single commit.
 const GATHER: Duration = Duration::from_millis(5);
+/// The same while nobody listens: then only rates are counted.
+const UNHEARD: Duration = Duration::from_millis(200);
 /// Events and bytes that are kept for listeners.
 const KEPT: usize = 8_192;
 const KEPT_BYTES: usize = 16 << 20;
@@ -140,7 +142,11 @@ impl Hub {
                     cursor = Some(page.next.clone());
                     self.keep(page, (!is_full).then_some(first));
                     if !is_empty {
-                        sleep(GATHER).await;
+                        let gather = if is_full || self.listeners() > 0 { GATHER } else { UNHEARD };
+                        tokio::select! {
+                            () = sleep(gather) => {}
+                            () = self.wanted.notified() => {}
+                        }
                         continue;
                     }
                 }
@@ -309,7 +315,7 @@ impl Hub {
         if !want.needs_facts() {
             return true;
         }
-        if let Some(facts) = &item.facts {
+        if let Some(facts) = item.facts() {
             return want.takes_facts(facts);
         }
         self.facts(item.job).await.is_some_and(|facts| want.takes_facts(&facts))
@@ -331,7 +337,7 @@ impl Hub {
             }
             sleep(POLL / 10).await;
         };
-        let facts = first.as_ref().and_then(facts_of);
+        let facts = first.as_ref().and_then(facts_of).map(|facts| Arc::new(facts.clone()));
         if known.len() >= FACTS {
             known.clear();
         }
@@ -349,7 +355,10 @@ impl Hub {
 
     /// Counts one who listens.
     pub(crate) fn counted(self: &Arc<Self>) -> Counted {
-        self.listeners.fetch_add(1, Ordering::Relaxed);
+        if self.listeners.fetch_add(1, Ordering::Relaxed) == 0 {
+            // The reader may take its time just now.
+            self.hurry();
+        }
         Counted(Arc::clone(self))
     }
 

@@ -1,12 +1,12 @@
-//! One event of the feed, written once for all who listen.
+//! One event of the feed, written once for all who listen, and only if anybody does.
 
 use crate::shape::event::EventShape;
 use bytes::Bytes;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use windlass_core::{Event, Facts, FeedCursor, JobId, Name, Status, Timestamp, Version, What, Who};
 use windlass_store::FeedEvent;
 
-/// An event as it is sent, and what filters ask of it.
+/// An event of the feed, and what filters ask of it.
 #[derive(Debug)]
 pub(crate) struct Item {
     /// Resumes after it. Apart, so that who remembers where it was holds no event.
@@ -18,13 +18,15 @@ pub(crate) struct Item {
     pub(crate) at: Timestamp,
     /// Where the job came to stand by it, if it moved.
     pub(crate) moved: Option<Status>,
-    pub(crate) worker: Option<Who>,
-    pub(crate) error_code: Option<Who>,
-    /// What never changes about the job, where this event says it.
-    pub(crate) facts: Option<Arc<Facts>>,
-    pub(crate) type_name: Box<str>,
-    /// The JSON.
-    pub(crate) json: Bytes,
+    event: Event,
+    /// Written when it is first asked for.
+    text: OnceLock<Text>,
+}
+
+/// An event as it is sent.
+#[derive(Debug)]
+struct Text {
+    json: Bytes,
     /// The whole frame of a stream: the cursor, then the event.
     frame: Bytes,
     /// Where in the frame the event begins.
@@ -34,47 +36,79 @@ pub(crate) struct Item {
 impl Item {
     pub(crate) fn new(fed: FeedEvent) -> Self {
         let FeedEvent { cursor, event, queue, kind } = fed;
-        let mut shape = EventShape::of(&event);
-        shape.job_id = Some(event.job.to_string());
-        shape.queue = Some(queue.to_string());
-        shape.kind = Some(kind.to_string());
-        // Texts, numbers and checked JSON always become JSON.
-        let json = serde_json::to_vec(&shape).unwrap_or_default();
-        let id = format!("id: {}\n", cursor.to_text());
-        let mut frame = Vec::with_capacity(id.len() + json.len() + 8);
-        frame.extend_from_slice(id.as_bytes());
-        data_lines(&json, &mut frame);
         Self {
             cursor: Arc::new(cursor),
             job: event.job,
             version: event.version,
             at: event.at,
             moved: moved_to(&event),
-            worker: event.actor.worker_id(),
-            error_code: error_code(&event),
-            facts: facts_of(&event),
-            type_name: event.what.type_name().into(),
             queue,
             kind,
-            json: Bytes::from(json),
-            frame: Bytes::from(frame),
-            data_at: id.len(),
+            event,
+            text: OnceLock::new(),
         }
+    }
+
+    fn text(&self) -> &Text {
+        self.text.get_or_init(|| {
+            let mut shape = EventShape::of(&self.event);
+            shape.job_id = Some(self.job.to_string());
+            shape.queue = Some(self.queue.to_string());
+            shape.kind = Some(self.kind.to_string());
+            // Texts, numbers and checked JSON always become JSON.
+            let json = serde_json::to_vec(&shape).unwrap_or_default();
+            let id = format!("id: {}\n", self.cursor.to_text());
+            let mut frame = Vec::with_capacity(id.len() + json.len() + 8);
+            frame.extend_from_slice(id.as_bytes());
+            data_lines(&json, &mut frame);
+            Text { json: Bytes::from(json), frame: Bytes::from(frame), data_at: id.len() }
+        })
+    }
+
+    /// The JSON.
+    pub(crate) fn json(&self) -> &Bytes {
+        &self.text().json
     }
 
     /// The frame with its cursor.
     pub(crate) fn frame(&self) -> Bytes {
-        self.frame.clone()
+        self.text().frame.clone()
     }
 
     /// The frame without its cursor.
     pub(crate) fn data(&self) -> Bytes {
-        self.frame.slice(self.data_at..)
+        let Text { frame, data_at, .. } = self.text();
+        frame.slice(*data_at..)
     }
 
-    /// How much memory it keeps.
+    /// What happened.
+    pub(crate) fn type_name(&self) -> &str {
+        self.event.what.type_name()
+    }
+
+    /// The worker that did it.
+    pub(crate) fn worker(&self) -> Option<Who> {
+        self.event.actor.worker_id()
+    }
+
+    /// What went wrong, if something did.
+    pub(crate) fn error_code(&self) -> Option<Who> {
+        match &self.event.what {
+            What::JobRetried(detail) => Some(detail.code.clone()),
+            What::JobFailed(detail) => Some(detail.code.clone()),
+            What::JobTimedOut(_) => Who::parse("error_code", "timed_out").ok(),
+            _ => None,
+        }
+    }
+
+    /// What never changes about the job, where this event says it.
+    pub(crate) fn facts(&self) -> Option<&Facts> {
+        facts_of(&self.event)
+    }
+
+    /// How much memory it may keep: its bytes, once as they are and twice as they are sent.
     pub(crate) fn weight(&self) -> usize {
-        self.json.len() + self.frame.len() + 512
+        3 * self.event.payload.as_ref().map_or(0, |payload| payload.as_bytes().len()) + 2_048
     }
 }
 
@@ -94,8 +128,8 @@ pub(crate) fn data_lines(json: &[u8], into: &mut Vec<u8>) {
 }
 
 /// What never changes about a job, if this is its first event.
-pub(crate) fn facts_of(event: &Event) -> Option<Arc<Facts>> {
-    if let What::JobCreated(facts) = &event.what { Some(Arc::new((**facts).clone())) } else { None }
+pub(crate) fn facts_of(event: &Event) -> Option<&Facts> {
+    if let What::JobCreated(facts) = &event.what { Some(facts) } else { None }
 }
 
 /// Where a job came to stand by an event.
@@ -114,15 +148,6 @@ fn moved_to(event: &Event) -> Option<Status> {
         What::JobCancelled(_) => Status::Cancelled,
         _ => return None,
     })
-}
-
-fn error_code(event: &Event) -> Option<Who> {
-    match &event.what {
-        What::JobRetried(detail) => Some(detail.code.clone()),
-        What::JobFailed(detail) => Some(detail.code.clone()),
-        What::JobTimedOut(_) => Who::parse("error_code", "timed_out").ok(),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

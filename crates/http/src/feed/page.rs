@@ -53,6 +53,7 @@ pub(crate) async fn page(call: Call) -> Reply {
     let wait_ms = call.query.span_ms("wait", WAIT_MAX_MS)?.unwrap_or_default();
     let until = Instant::now() + Duration::from_millis(wait_ms as u64);
     let app = &call.app;
+    let _counted = app.hub.counted();
     let mut cursor = match sse::resume_from(&call) {
         None => app.hub.now().await?.1,
         Some(text) => Arc::new(FeedCursor::parse(&text)?),
@@ -110,7 +111,7 @@ async fn read(app: &App, cursor: &Arc<FeedCursor>, limit: usize) -> Result<Stret
 fn shorten(mut items: Vec<Arc<Item>>, cursor: &Arc<FeedCursor>, limit: usize) -> Stretch {
     let mut bytes = 0;
     let fit = items.iter().take_while(|item| {
-        bytes += item.json.len();
+        bytes += item.json().len();
         bytes <= MAX_BYTES
     });
     let fit = fit.count().max(1);
@@ -126,7 +127,7 @@ fn written(items: &[Arc<Item>], next: &FeedCursor) -> Vec<u8> {
         if n > 0 {
             body.push(b',');
         }
-        body.extend_from_slice(&item.json);
+        body.extend_from_slice(item.json());
     }
     // A cursor is letters and digits.
     body.extend_from_slice(format!("],\"next_cursor\":\"{}\"}}", next.to_text()).as_bytes());

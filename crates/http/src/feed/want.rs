@@ -43,10 +43,10 @@ impl Want {
         (filter.statuses.is_empty() || item.moved.is_some_and(|to| filter.statuses.contains(&to)))
             && filter.queue.as_ref().is_none_or(|queue| *queue == item.queue)
             && filter.kind.as_ref().is_none_or(|kind| *kind == item.kind)
-            && filter.worker_id.as_ref().is_none_or(|id| item.worker.as_ref() == Some(id))
-            && filter.error_code.as_ref().is_none_or(|code| item.error_code.as_ref() == Some(code))
+            && filter.worker_id.as_ref().is_none_or(|id| item.worker().as_ref() == Some(id))
+            && filter.error_code.as_ref().is_none_or(|code| item.error_code().as_ref() == Some(code))
             && self.queues.as_ref().is_none_or(|queues| queues.contains(&item.queue))
-            && (self.types.is_empty() || self.types.contains(&item.type_name))
+            && (self.types.is_empty() || self.types.iter().any(|name| **name == *item.type_name()))
     }
 
     /// Whether it wants events of a job with these facts.
