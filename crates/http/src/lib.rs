@@ -28,6 +28,7 @@ mod call;
 mod claim;
 mod codes;
 mod defaults;
+mod direct;
 mod dispatch;
 mod enqueue;
 mod feed;

@@ -3,6 +3,7 @@
 use crate::app::App;
 use crate::background;
 use crate::body::Patience;
+use crate::direct;
 use crate::dispatch;
 use crate::stall::Stalling;
 use axum::Router;
@@ -179,7 +180,10 @@ impl Server {
                 Ok((stream, place)) => {
                     let (router, app, stalled) = (router.clone(), Arc::clone(&app), self.stalled);
                     connections.spawn(async move {
-                        keep(stream, router, app, stalled).await;
+                        if let Some(stream) = direct::take(stream, &router, &app, HEAD, stalled).await {
+                            // Boxed, so that streams of events do not take as much room.
+                            Box::pin(keep(stream, router, app, stalled)).await;
+                        }
                         drop(place);
                     });
                 }
@@ -233,15 +237,15 @@ async fn accept(
 ) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
     let place = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
     let (stream, _) = listener.accept().await?;
+    // Events are small and wait for nobody.
+    if let Err(error) = stream.set_nodelay(true) {
+        tracing::debug!(%error, "a connection was gone before it began");
+    }
     Ok((stream, place))
 }
 
 /// Serves one connection to its end.
 async fn keep(stream: TcpStream, router: Router, app: Arc<App>, stalled: Duration) {
-    // Events are small and wait for nobody.
-    if let Err(error) = stream.set_nodelay(true) {
-        tracing::debug!(%error, "a connection was gone before it began");
-    }
     let io = Stalling::new(TokioIo::new(stream), stalled);
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(64 << 10);
