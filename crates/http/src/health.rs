@@ -34,9 +34,8 @@ pub(crate) async fn readyz(call: Call) -> Reply {
         let detail = "the store does not answer; see the log of this server";
         return Err(Problem::new(codes::UNAVAILABLE, detail).header(header::RETRY_AFTER, "1"));
     }
-    if call.app.writes.are_refused() {
-        let detail =
-            "the store answers and takes no writes: its disk is full, perhaps, or read-only; see the log";
+    if let Some(why) = call.app.writes.refused() {
+        let detail = format!("no writes are taken; {}", why.advice());
         return Err(Problem::new(codes::UNAVAILABLE, detail).header(header::RETRY_AFTER, "1"));
     }
     ok(&Health { status: "ready" })

@@ -2,6 +2,7 @@
 
 use crate::codes::{self, Code};
 use crate::request_id::RequestId;
+use crate::writes::Why;
 use axum::body::Body;
 use axum::http::header::{self, HeaderName, HeaderValue};
 use axum::http::{Response, StatusCode};
@@ -21,6 +22,8 @@ struct Inner {
     detail: String,
     more: Map<String, Value>,
     headers: Vec<(HeaderName, HeaderValue)>,
+    /// Set when the store failed.
+    of_store: Option<Why>,
 }
 
 /// A problem as it is sent (RFC 9457).
@@ -45,7 +48,8 @@ pub(crate) struct ProblemShape {
 impl Problem {
     /// A problem of this code.
     pub(crate) fn new(code: Code, detail: impl Into<String>) -> Self {
-        Self(Box::new(Inner { code, detail: detail.into(), more: Map::new(), headers: Vec::new() }))
+        let (detail, more, headers) = (detail.into(), Map::new(), Vec::new());
+        Self(Box::new(Inner { code, detail, more, headers, of_store: None }))
     }
 
     /// With one more member.
@@ -67,6 +71,11 @@ impl Problem {
         self.0.code
     }
 
+    /// Why the store failed, if it did.
+    pub(crate) fn of_store(&self) -> Option<Why> {
+        self.0.of_store
+    }
+
     /// What happened.
     pub(crate) fn detail(&self) -> &str {
         &self.0.detail
@@ -74,7 +83,7 @@ impl Problem {
 
     /// The answer.
     pub(crate) fn respond(self, id: &RequestId) -> Response<Body> {
-        let Inner { code, detail, more, headers } = *self.0;
+        let Inner { code, detail, more, headers, .. } = *self.0;
         let mut body = Map::new();
         body.insert("type".into(), format!("/errors/{}", code.code).into());
         body.insert("title".into(), code.title.into());
@@ -135,16 +144,18 @@ impl From<StoreError> for Problem {
     /// What the store says of itself is for the log, not for whoever asks.
     fn from(error: StoreError) -> Self {
         tracing::warn!(%error, "the store failed");
-        let problem = match error {
+        let why = Why::of(&error);
+        let mut problem = match error {
             StoreError::Unavailable(_) => Self::new(
                 codes::UNAVAILABLE,
-                "the store does not answer, or takes no writes, and nothing was changed; try again, and see the log of the server",
+                format!("nothing was changed; {}; then send it again", why.advice()),
             ),
             StoreError::Indeterminate(_) => Self::new(
                 codes::OUTCOME_UNKNOWN,
                 "the change may or may not have happened; send the very same request again to learn which",
             ),
         };
+        problem.0.of_store = Some(why);
         problem.header(header::RETRY_AFTER, "1")
     }
 }

@@ -1,38 +1,78 @@
 //! Whether the store takes writes. A disk that is full or read-only is still read, so reading alone would look like health.
 
-use crate::codes;
 use crate::problem::Problem;
 use axum::http::Method;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::sleep;
+use windlass_core::Key;
 use windlass_core::lease::hex;
-use windlass_core::{Invalid, Key};
-use windlass_store::{Idempotency, Remember, Store, fresh};
+use windlass_store::{FULL, Idempotency, READ_ONLY, Remember, Store, StoreError, StoreResult, fresh};
 
 /// How often a store that refused a write is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 /// What is written then: as much as a small job takes, so that a store with hardly any room left does not look healthy.
 const PROBE_BYTES: usize = 16 << 10;
 
-/// Whether the store takes writes, as far as is known.
-#[derive(Debug, Default)]
-pub(crate) struct Writes {
-    are_refused: AtomicBool,
+/// Why a store took no write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Why {
+    /// There is no room.
+    Full,
+    /// It may only be read.
+    ReadOnly,
+    /// It is away, perhaps; its log tells.
+    Other,
 }
 
-impl Writes {
-    /// Learns from what became of a request.
-    pub(crate) fn learn(&self, method: &Method, problem: &Problem) {
-        let is_of_the_store = [codes::UNAVAILABLE, codes::OUTCOME_UNKNOWN].contains(&problem.code());
-        if is_of_the_store && *method != Method::GET {
-            self.are_refused.store(true, Ordering::Release);
+impl Why {
+    pub(crate) fn of(error: &StoreError) -> Self {
+        match error.takes_no_writes() {
+            Some(FULL) => Self::Full,
+            Some(READ_ONLY) => Self::ReadOnly,
+            _ => Self::Other,
         }
     }
 
-    /// Whether the last write failed and none has succeeded since.
-    pub(crate) fn are_refused(&self) -> bool {
-        self.are_refused.load(Ordering::Acquire)
+    /// What is the matter and what to do about it.
+    pub(crate) const fn advice(self) -> &'static str {
+        match self {
+            Self::Full => "the store is full: free some room on its disk, and it goes on by itself",
+            Self::ReadOnly => {
+                "the store is read-only: make it writable, or connect to the primary, and it goes on by itself"
+            }
+            Self::Other => "the store does not answer, or takes no writes; see the log of this server",
+        }
+    }
+}
+
+/// Whether the store takes writes, as far as is known.
+#[derive(Debug, Default)]
+pub(crate) struct Writes {
+    /// A blocking lock: it is held for a look or an assignment.
+    refused: Mutex<Option<Why>>,
+}
+
+impl Writes {
+    fn why(&self) -> MutexGuard<'_, Option<Why>> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Learns from what became of a request.
+    pub(crate) fn learn(&self, method: &Method, problem: &Problem) {
+        if let Some(why) = problem.of_store().filter(|_| *method != Method::GET) {
+            *self.why() = Some(why);
+        }
+    }
+
+    /// Learns that the store did not take what the server itself had to write.
+    pub(crate) fn failed(&self, error: &StoreError) {
+        *self.why() = Some(Why::of(error));
+    }
+
+    /// Why the last write failed, if none has succeeded since.
+    pub(crate) fn refused(&self) -> Option<Why> {
+        *self.why()
     }
 
     /// After a write has failed, writes something small every second until it is taken: whoever sends requests elsewhere
@@ -40,28 +80,28 @@ impl Writes {
     pub(crate) async fn watch(&self, store: &dyn Store) {
         loop {
             sleep(RETRY).await;
-            if !self.are_refused() {
+            if self.refused().is_none() {
                 continue;
             }
             match probe(store).await {
                 Ok(()) => {
                     tracing::info!("the store takes writes again");
-                    self.are_refused.store(false, Ordering::Release);
+                    *self.why() = None;
                 }
-                Err(error) => tracing::warn!(error, "the store takes no writes"),
+                Err(error) => {
+                    tracing::warn!(%error, "the store takes no writes");
+                    self.failed(&error);
+                }
             }
         }
     }
 }
 
 /// Remembers an answer that nobody will ask for; it goes with the others after 24 hours.
-async fn probe(store: &dyn Store) -> Result<(), String> {
+async fn probe(store: &dyn Store) -> StoreResult<()> {
     let key = Key::parse("key", format!("http:probe:{}", hex(&fresh::random::<16>())));
-    let key = key.map_err(|invalid: Invalid| invalid.to_string())?;
+    let key = key.map_err(|invalid| StoreError::Unavailable(invalid.to_string()))?;
     let idempotency = Idempotency { key, request_hash: [0; 32] };
     let request = Remember { idempotency, body: vec![0; PROBE_BYTES] };
-    match store.remember(request, None).await {
-        Ok(_) => Ok(()),
-        Err(error) => Err(error.to_string()),
-    }
+    store.remember(request, None).await.map(|_| ())
 }

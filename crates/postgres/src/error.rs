@@ -2,7 +2,7 @@
 
 use tokio_postgres::error::SqlState;
 use windlass_core::event::Unreadable;
-use windlass_store::StoreError;
+use windlass_store::{FULL, READ_ONLY, StoreError};
 
 /// Why a transaction could not be finished.
 #[derive(Debug, thiserror::Error)]
@@ -126,9 +126,11 @@ fn advice(error: &tokio_postgres::Error) -> String {
         SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME => {
             "the schema is not there; run `windlass migrate`"
         }
-        SqlState::DISK_FULL => "the database's disk is full; free some room",
+        SqlState::DISK_FULL => {
+            return format!("{FULL}: free some room on the database's disk; {}", db.message());
+        }
         SqlState::READ_ONLY_SQL_TRANSACTION => {
-            "the server is read-only, perhaps a standby; connect to the primary"
+            return format!("{READ_ONLY}, perhaps a standby: connect to the primary; {}", db.message());
         }
         SqlState::LOCK_NOT_AVAILABLE => "a row or table stayed locked too long; look for long transactions",
         SqlState::QUERY_CANCELED => "the statement took longer than its timeout",

@@ -2,7 +2,7 @@
 
 use rusqlite::ErrorCode;
 use windlass_core::event::Unreadable;
-use windlass_store::StoreError;
+use windlass_store::{FULL, READ_ONLY, StoreError};
 
 /// Why a transaction could not be finished.
 #[derive(Debug, thiserror::Error)]
@@ -40,16 +40,22 @@ impl Failure {
         StoreError::Indeterminate(self.advice())
     }
 
-    /// Whether the file system may have kept what SQLite could not confirm.
+    /// Whether the file system may have kept what SQLite could not confirm. Of a write that failed it has not: without its
+    /// last frame a transaction is not in the log.
     pub(crate) fn is_io(&self) -> bool {
-        matches!(self, Self::Sql(rusqlite::Error::SqliteFailure(e, _)) if e.code == ErrorCode::SystemIoFailure)
+        matches!(self, Self::Sql(rusqlite::Error::SqliteFailure(e, _))
+            if e.code == ErrorCode::SystemIoFailure && e.extended_code != rusqlite::ffi::SQLITE_IOERR_WRITE)
     }
 
     fn advice(&self) -> String {
         let Self::Sql(rusqlite::Error::SqliteFailure(e, _)) = self else { return self.to_string() };
         let advice = match e.code {
-            ErrorCode::DiskFull => "the disk or the file's size limit is full; free some room",
-            ErrorCode::ReadOnly => "the file or its folder is read-only; make both writable for this user",
+            ErrorCode::DiskFull => return format!("{FULL}: free some room on its disk (SQLite: {self})"),
+            ErrorCode::ReadOnly => {
+                return format!(
+                    "{READ_ONLY}, or its folder is: make both writable for this user (SQLite: {self})"
+                );
+            }
             ErrorCode::CannotOpen => "the file cannot be opened; check the path and its folder's permissions",
             ErrorCode::SystemIoFailure => "the file system failed; check the disk",
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {

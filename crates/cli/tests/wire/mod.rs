@@ -35,6 +35,18 @@ impl Place {
         Self { name: "postgres", url, folder: tempfile::tempdir().unwrap(), _database: Some(database) }
     }
 
+    /// Does something in its database.
+    pub fn on_database(&self, sql: &str) {
+        wait_for(async {
+            let (client, connection) =
+                tokio_postgres::connect(&self.url, tokio_postgres::NoTls).await.unwrap();
+            tokio::select! {
+                done = client.batch_execute(sql) => done.unwrap(),
+                end = connection => panic!("the connection ended: {end:?}"),
+            }
+        });
+    }
+
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
