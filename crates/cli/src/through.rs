@@ -1,8 +1,8 @@
 //! A server as a worker's store: the verbs that a worker needs, each one request of the public API.
 //!
 //! The engine works through it as on any store, so programs are claimed for, renewed, stopped and settled by the same code.
-//! What only a server or an operator does is not asked for here: deadlines are swept by the server, and what a queue's jobs
-//! fall back to was filled in when they were enqueued.
+//! What only a server or an operator does is not asked for here: deadlines are kept by the server, which records a timeout
+//! when it is shown the lease, and what a queue's jobs fall back to was filled in when they were enqueued.
 
 mod claimed;
 mod verbs;
@@ -16,7 +16,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::lease::hex;
-use windlass_core::{Answer, Done, LeaseMs, Refusal, Secret, Who, Worker};
+use windlass_core::{Answer, Done, JobId, LeaseMs, Outcome as End, Refusal, Secret, Token, Who, Worker};
 use windlass_engine::{Level, Shutdown};
 use windlass_store::{
     ClaimMany, Claimed, Extend, Extended, Hinter, PutWorker, Settle, StoreError, StoreResult, WriteLogs,
@@ -29,6 +29,9 @@ const WAIT: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_secs(15);
 /// A claim that took longer is renewed before its jobs begin: their leases count from when it was sent.
 const QUICK: Duration = Duration::from_millis(100);
+/// How often, and how long apart, a lease whose time is up is shown to the server.
+const SHOWN: usize = 20;
+const APART: Duration = Duration::from_millis(50);
 /// The most bytes of one settle; the server takes 16 MiB.
 const SETTLE_MAX_BYTES: usize = 8 << 20;
 /// How long a worker that ended stands on the list of the living.
@@ -153,7 +156,7 @@ impl ThroughServer {
     }
 
     async fn extend(&self, request: Extend, worker: &Who) -> StoreResult<Vec<Result<Extended, Refusal>>> {
-        let lease = |(job, token): &(windlass_core::JobId, windlass_core::Token)| {
+        let lease = |(job, token): &(JobId, Token)| {
             let mut lease = Doc::default();
             lease.put("job_id", job.to_string()).put("token", token.to_text());
             lease
@@ -186,10 +189,29 @@ impl ThroughServer {
             answered.extend(answers(&reply.value, "items", to - from)?.iter().map(claimed::answer));
             from = to;
         }
+        let timed_out = request.items.iter().filter(|item| item.outcome == End::TimeOut);
+        self.show_over(timed_out.map(|item| (item.job, item.token)).collect()).await?;
         let mut answered = answered.into_iter();
-        // What was not told the server does by itself: it keeps every deadline, and records a timeout when it sweeps.
+        // What was not told the server does by itself.
         let of = |doc: &Option<Doc>| doc.as_ref().map_or(Some(Ok(Done::Already(0))), |_| answered.next());
         docs.iter().map(of).collect::<Option<_>>().ok_or_else(|| unreadable("an item"))
+    }
+
+    /// The server keeps deadlines by its own clock, and records one that has passed as soon as it is shown the lease. This
+    /// worker counted from when it asked for the job, so that may be a moment from now.
+    async fn show_over(&self, mut leases: Vec<(JobId, Token)>) -> StoreResult<()> {
+        for shown in 0..SHOWN {
+            if leases.is_empty() {
+                break;
+            }
+            if shown > 0 {
+                tokio::time::sleep(APART).await;
+            }
+            let extend = Extend { leases: leases.clone(), extend_ms: LeaseMs::DEFAULT };
+            let mut kept = self.renew(extend).await?.into_iter();
+            leases.retain(|_| kept.next().is_some_and(|kept| kept.is_ok()));
+        }
+        Ok(())
     }
 
     async fn write_logs(&self, request: WriteLogs) -> StoreResult<Result<(), Refusal>> {
@@ -273,4 +295,53 @@ fn unreadable(what: impl std::fmt::Display) -> StoreError {
 fn answers<'a>(value: &'a Value, name: &str, expected: usize) -> StoreResult<&'a [Value]> {
     let answers = value[name].as_array().filter(|answers| answers.len() == expected);
     answers.map(Vec::as_slice).ok_or_else(|| unreadable(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::pending;
+    use std::sync::Arc;
+    use windlass_core::{Actor, Facts, Name, NewJob, Status};
+    use windlass_http::Server;
+    use windlass_store::{Enqueue, Leases, SettleItem};
+
+    /// The server looks at no deadline by itself here: only the worker can have told it.
+    #[tokio::test]
+    async fn a_timeout_is_on_record_as_soon_as_it_is_settled() {
+        let client = windlass::connect("memory:").await.unwrap();
+        let store = Arc::clone(client.store());
+        let server = Server::new(Arc::clone(&store)).sweeps(false);
+        let listener = server.listen("127.0.0.1:0").await.unwrap();
+        let wire = Wire::to(&format!("http://{}", listener.local_addr().unwrap()), None).unwrap();
+        let worked = async {
+            let through = ThroughServer::open(wire, 1, Shutdown::new()).await.unwrap();
+            let queue = Name::parse("queue", "default").unwrap();
+            let mut facts = Facts::new(Name::parse("kind", "slow").unwrap(), queue.clone());
+            (facts.timeout_ms, facts.max_retries) = (Some(200), 0);
+            let job = NewJob { id: fresh::job_id(), facts, payload: None, parent_token: None };
+            let id = job.id;
+            let request = Enqueue { jobs: vec![job], actor: Actor::api(), idempotency: None };
+            store.enqueue(request, None).await.unwrap().unwrap();
+            let who = Who::parse("worker", "w").unwrap();
+            let request = ClaimMany::new(who, vec![queue], 1, fresh::secret());
+            let held = Leases::claim(&through, request, None).await.unwrap().pop().unwrap();
+            // A worker's clock may be a little early.
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            let item = SettleItem { job: id, token: held.lease.token, outcome: End::TimeOut };
+            Leases::settle(&through, Settle { items: vec![item] }, None)
+                .await
+                .unwrap()
+                .pop()
+                .unwrap()
+                .unwrap();
+            while store.job(id, None).await.unwrap().unwrap().job.status != Status::TimedOut {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::select! {
+            ended = server.run_until(listener, pending()) => panic!("the server ended: {ended:?}"),
+            worked = tokio::time::timeout(Duration::from_secs(60), worked) => worked.expect("it is on record"),
+        }
+    }
 }

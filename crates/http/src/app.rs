@@ -11,6 +11,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::sync::Notify;
 use windlass_engine::{Level, Shutdown};
 use windlass_store::{Store, StoreError, StoreResult};
 
@@ -28,6 +29,8 @@ pub(crate) struct App {
     pub(crate) defaults: Defaults,
     pub(crate) metrics: Metrics,
     pub(crate) writes: Writes,
+    /// Somebody showed a lease that is over: perhaps its deadline has passed and is not on record.
+    pub(crate) overdue: Notify,
     pub(crate) patience: Patience,
     /// How often a silent stream says that it is there.
     pub(crate) comment_every: Duration,
@@ -45,6 +48,7 @@ impl App {
             defaults: Defaults::new(Arc::clone(&store)),
             metrics: Metrics::new(),
             writes: Writes::default(),
+            overdue: Notify::new(),
             patience,
             comment_every,
             ending: Shutdown::new(),

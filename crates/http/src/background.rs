@@ -12,6 +12,8 @@ use windlass_store::{Sweep, fresh};
 
 /// How often deadlines are looked at; workers do the same.
 const SWEEP: Duration = Duration::from_secs(5);
+/// How long those who show a lease that is over gather.
+const GATHER: Duration = Duration::from_millis(20);
 /// The most of one sweep.
 const SWEPT: usize = 1_000;
 /// How often what was measured is tidied.
@@ -25,9 +27,7 @@ pub(crate) fn start(app: &Arc<App>, sweeps: bool) -> JoinSet<()> {
     parts.spawn(keep("feed", move || follow(Arc::clone(&reader))));
     parts.spawn(keep("metrics", move || tidy(Arc::clone(&tidier))));
     parts.spawn(keep("writes", move || watch_writes(Arc::clone(&writer))));
-    if sweeps {
-        parts.spawn(keep("sweep", move || sweep(Arc::clone(&sweeper))));
-    }
+    parts.spawn(keep("sweep", move || sweep(Arc::clone(&sweeper), sweeps)));
     parts
 }
 
@@ -56,17 +56,22 @@ async fn tidy(app: Arc<App>) {
     }
 }
 
-async fn sweep(app: Arc<App>) {
+/// Looks at deadlines: now and then, unless that is left to others, and when somebody showed a lease that is over.
+async fn sweep(app: Arc<App>, now_and_then: bool) {
     loop {
         let [chance] = fresh::random::<1>();
-        sleep(SWEEP.mul_f64(0.75 + f64::from(chance) / 1_024.0)).await;
+        tokio::select! {
+            () = sleep(SWEEP.mul_f64(0.75 + f64::from(chance) / 1_024.0)), if now_and_then => {}
+            () = app.overdue.notified() => sleep(GATHER).await,
+        }
         loop {
             match app.store.sweep(Sweep { limit: SWEPT }, None).await {
                 Ok(swept) if swept.len() >= SWEPT => tokio::task::yield_now().await,
                 Ok(_) => break,
-                // The reader of the feed has said so already.
+                // The reader of the feed, or whoever tries whether writes are taken, says so.
                 Err(error) => {
                     tracing::debug!(%error, "deadlines could not be looked at");
+                    app.writes.failed(&error);
                     break;
                 }
             }

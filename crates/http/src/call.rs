@@ -92,6 +92,15 @@ impl Call {
         Ok(view)
     }
 
+    /// A holder was refused. Whoever shows a lease that is over has deadlines looked at, so that a timeout is on record as
+    /// soon as its worker knows of it.
+    pub(crate) fn refused(&self, refusal: &Refusal) {
+        self.app.metrics.refused(refusal);
+        if matches!(refusal, Refusal::Expired) {
+            self.app.overdue.notify_one();
+        }
+    }
+
     /// Refuses a job of a queue that is not the caller's. Only keys for some queues cost a look.
     pub(crate) async fn check_job(&self, id: JobId) -> Result<(), Problem> {
         if self.who.is_for_some_queues() {

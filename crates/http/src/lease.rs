@@ -86,7 +86,7 @@ pub(crate) async fn heartbeat(call: Call) -> Reply {
                 cancel_requested,
             },
             Err(refusal) => {
-                call.app.metrics.refused(&refusal);
+                call.refused(&refusal);
                 let code = Some(refusal.code());
                 RenewedLease { job_id, ok: false, expires_at: None, code, cancel_requested: false }
             }
@@ -134,5 +134,5 @@ pub(crate) async fn progress(call: Call) -> Reply {
         key,
     };
     let told = known(|| call.app.store.progress(request.clone(), None)).await?;
-    ok(&Written::from(told.inspect_err(|refusal| call.app.metrics.refused(refusal))?))
+    ok(&Written::from(told.inspect_err(|refusal| call.refused(refusal))?))
 }

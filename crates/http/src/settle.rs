@@ -195,7 +195,7 @@ pub(crate) async fn settle(call: Call) -> Reply {
             Err(invalid) => Err(invalid.into()),
         };
         if let Err(refusal) = &answer {
-            call.app.metrics.refused(refusal);
+            call.refused(refusal);
         }
         settled.push(SettledItem::of(id, answer));
     }
@@ -217,7 +217,7 @@ async fn one(call: &Call, job: JobId, token: Token, outcome: Outcome) -> Reply {
     let answer = known(|| call.app.store.settle(request.clone(), None)).await?.pop();
     let answer = answer
         .ok_or_else(|| windlass_store::StoreError::Indeterminate("the store answered for no item".into()))?;
-    let done = answer.inspect_err(|refusal| call.app.metrics.refused(refusal))?;
+    let done = answer.inspect_err(|refusal| call.refused(refusal))?;
     let view = call.store().job(job, None).await?.ok_or(Refusal::NotFound)?;
     ok(&Settled { job: JobShape::view(view), replayed: done.is_repeat() })
 }

@@ -468,3 +468,23 @@ async fn approvals_are_asked_and_decided() {
         bed.get("/v1/approvals?status=open").await.refused(422, "invalid");
     }
 }
+
+/// (http) A timeout is on record as soon as its holder shows the lease, though nobody else looks at deadlines.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_timeout_is_recorded_when_its_lease_is_shown() {
+    for place in [Place::memory(), Place::sqlite()] {
+        let bed = place.serve_with(|server| server.sweeps(false)).await;
+        let id = bed.put_job(json!({ "timeout": 0.3, "max_retries": 0 })).await;
+        let token = bed.hold(&id).await;
+        let beat = json!({ "worker_id": "w1", "leases": [{ "job_id": id, "token": token }] });
+        until("the lease is over", async || {
+            let lease = bed.post("/v1/heartbeat", beat.clone()).await.is(200)["leases"][0].clone();
+            assert!(
+                lease["ok"] == true || lease["code"] == "lease_expired" || lease["code"] == "job_finished"
+            );
+            lease["ok"] == false
+        })
+        .await;
+        until("it is on record", async || bed.job(&id).await["status"] == "timed_out").await;
+    }
+}
