@@ -212,6 +212,9 @@ pub struct DoctorArgs {
     /// What has been left for longer is told: open transactions, leases and deadlines that are over
     #[arg(long, default_value = "1m", value_name = "TIME")]
     pub late: Span,
+    /// Less free room on the disk of an SQLite store is told
+    #[arg(long, default_value_t = 1024, value_name = "MIB")]
+    pub room: u64,
 }
 
 /// `windlass verify`

@@ -63,10 +63,12 @@ fn problem(check: &'static str, found: impl Into<String>, fix: impl Into<String>
 /// Looks at everything. Exit code 1 if there is a problem.
 pub async fn run(args: &DoctorArgs, settings: &Settings, out: &Out) -> Outcome {
     let late_ms = args.late.ms();
+    let low_bytes = args.room.saturating_mul(1 << 20);
     let findings = match open(settings, false, None).await {
         Ok(client) => {
-            let mut findings =
-                of_store(settings, late_ms).await.unwrap_or_else(|failure| unread("store", failure));
+            let mut findings = of_store(settings, late_ms, low_bytes)
+                .await
+                .unwrap_or_else(|failure| unread("store", failure));
             findings.push(ok("schema", "it is what this version of windlass wants"));
             let jobs = jobs::look(client.store(), late_ms).await;
             findings.extend(jobs.unwrap_or_else(|failure| unread("jobs", failure)));
@@ -88,9 +90,9 @@ fn unread(check: &'static str, failure: Failure) -> Vec<Finding> {
     vec![problem(check, failure.detail, fix)]
 }
 
-async fn of_store(settings: &Settings, late_ms: i64) -> Outcome<Vec<Finding>> {
+async fn of_store(settings: &Settings, late_ms: i64, low_bytes: u64) -> Outcome<Vec<Finding>> {
     match settings.store.value.split_once(':').map(|(scheme, _)| scheme) {
-        Some("sqlite") => sqlite::look(settings).await,
+        Some("sqlite") => sqlite::look(settings, low_bytes).await,
         Some("postgres" | "postgresql") => postgres::look(settings, late_ms).await,
         _ => Ok(vec![ok("store", "memory: nothing is kept")]),
     }

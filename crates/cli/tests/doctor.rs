@@ -9,18 +9,23 @@
 mod bed;
 #[path = "bed/database.rs"]
 mod database;
+mod machine;
 
-use bed::{Bed, kill, wait_for};
+use bed::{Bed, kill, ran, wait_for};
 use database::{Database, Pooled};
+use machine::Machine;
 use serde_json::Value;
 use std::io::{Seek, SeekFrom, Write};
 use windlass_core::outcome::Found;
-use windlass_core::{Name, Outcome, Wait, WaitFor, Who};
-use windlass_store::{ClaimMany, Settle, SettleItem, fresh};
+use windlass_core::{Actor, Facts, Name, NewJob, Outcome, Payload, Wait, WaitFor, Who};
+use windlass_store::{ClaimMany, Enqueue, Settle, SettleItem, fresh};
 
 /// What the doctor says of a check, the worst first.
 fn said(bed: &Bed, words: &[&str], check: &str) -> Value {
-    let ran = bed.run(&[&["doctor", "--json"], words].concat());
+    said_by(bed.run(&[&["doctor", "--json"], words].concat()), check)
+}
+
+fn said_by(ran: bed::Ran, check: &str) -> Value {
     let told = ran.json();
     assert_eq!(ran.code == 0, told["ok"] == true, "{told}");
     let all: Vec<Value> =
@@ -215,4 +220,119 @@ fn a_pooler_that_lends_for_a_transaction_is_told() {
     let beside = ["--store", &through.url, "--notify-url", &database.url];
     assert_said(&said(&bed, &beside, "pooler"), "ok", "notify_url", "");
     assert_said(&said(&bed, &beside, "wake-ups"), "ok", "comes back", "");
+}
+
+#[test]
+fn a_clock_that_is_off_is_told() {
+    let (bed, database) = (Bed::new(), Database::new());
+    let store = ["--store", &database.url];
+    bed.run(&[&["migrate"], &store[..]].concat()).ok();
+    let machine = Machine::new(&bed.path(""));
+    for (off, found) in [("3600", "behind this machine's"), ("-7200", "ahead of this machine's")] {
+        let mut command = bed.command(&[&["doctor", "--json"], &store[..]].concat());
+        machine.under(&mut command);
+        let finding = said_by(ran(command.env("CLOCK_OFF", off).output().unwrap()), "clock");
+        assert_said(&finding, "warning", found, "set both by NTP");
+    }
+}
+
+/// Rows that a transaction wrote and took back are dead, and nobody removes them here.
+#[test]
+fn dead_rows_that_pile_up_are_told() {
+    let (bed, database) = (Bed::new(), Database::with(&[]));
+    let store = ["--store", &database.url];
+    bed.run(&[&["migrate"], &store[..]].concat()).ok();
+    database.within("ALTER TABLE windlass.jobs SET (autovacuum_enabled = off)");
+    // One job is asked for as anybody does; the others are its copies, for which the guard would take a minute.
+    database.within(
+        "BEGIN; SELECT windlass.enqueue('k'); SET LOCAL session_replication_role = replica;
+         INSERT INTO windlass.jobs SELECT (jsonb_populate_record(j, jsonb_build_object('id', windlass.uuidv7()))).*
+         FROM windlass.jobs j, generate_series(1, 51000); ROLLBACK",
+    );
+    wait_for(|| said(&bed, &store, "vacuum")["level"] != "ok");
+    assert_said(&said(&bed, &store, "vacuum"), "warning", "51001 dead", "VACUUM jobs");
+    database.within("VACUUM windlass.jobs");
+    wait_for(|| said(&bed, &store, "vacuum")["level"] == "ok");
+    database.on("ALTER SYSTEM SET autovacuum = off");
+    database.on("SELECT pg_reload_conf()");
+    wait_for(|| said(&bed, &store, "vacuum")["level"] == "problem");
+    assert_said(&said(&bed, &store, "vacuum"), "problem", "autovacuum is off", "set autovacuum = on");
+}
+
+#[test]
+fn a_prepared_transaction_that_is_left_is_told() {
+    let (bed, database) = (Bed::new(), Database::with(&["max_prepared_transactions=2"]));
+    bed.run(&["migrate", "--store", &database.url]).ok();
+    let words = ["--store", &database.url, "--late", "1s"];
+    assert_said(&said(&bed, &words, "transactions"), "ok", "none", "");
+    database.within("BEGIN; SELECT windlass.enqueue('k'); PREPARE TRANSACTION 'left behind'");
+    wait_for(|| said(&bed, &words, "transactions")["level"] == "problem");
+    assert_said(
+        &said(&bed, &words, "transactions"),
+        "problem",
+        "the prepared transaction \"left behind\" is open",
+        "COMMIT PREPARED or ROLLBACK PREPARED 'left behind'",
+    );
+    database.within("ROLLBACK PREPARED 'left behind'");
+    assert_said(&said(&bed, &words, "transactions"), "ok", "none", "");
+}
+
+/// A reader in another process that begins and does not end: what is written since cannot go from the log into the file.
+#[test]
+fn a_log_that_cannot_shrink_is_told() {
+    let mut bed = Bed::new();
+    bed.enqueue(&["k"]);
+    let mut reader = std::process::Command::new("python3");
+    let script = "import sqlite3, time, sys; c = sqlite3.connect('jobs.db', isolation_level=None); c.execute('BEGIN'); \
+                  c.execute('SELECT count(*) FROM jobs').fetchone(); print('reading', flush=True); time.sleep(600)";
+    let reader = bed.spawn({
+        reader.args(["-c", script]).current_dir(bed.path(""));
+        reader
+    });
+    wait_for(|| bed.printed(reader).contains("reading"));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let client = windlass::connect(&bed.url()).await.unwrap();
+        let kind = Name::parse("kind", "k").unwrap();
+        for _ in 0..27 {
+            let job = |_| NewJob {
+                id: fresh::job_id(),
+                facts: Facts::new(kind.clone(), Name::parse("queue", "default").unwrap()),
+                payload: Some(Payload::bytes("payload", vec![7; 1 << 20], 1 << 20).unwrap()),
+                parent_token: None,
+            };
+            let jobs = (0..10).map(job).collect();
+            let request = Enqueue { jobs, actor: Actor::api(), idempotency: None };
+            client.store().enqueue(request, None).await.unwrap().unwrap();
+        }
+    });
+    assert_said(&said(&bed, &[], "wal"), "warning", "cannot be put into the file", "fuser FILE-wal");
+    bed.signal(reader, "KILL");
+    bed.ended(reader);
+    // Whoever closes the file last puts the log into it.
+    bed.enqueue(&["k"]);
+    assert_said(&said(&bed, &[], "wal"), "ok", "MiB", "");
+}
+
+/// Less room than was asked about; and a disk of 32 MiB, where a process may have one in a namespace of its own.
+#[test]
+fn a_disk_that_is_nearly_full_is_told() {
+    let bed = Bed::new();
+    bed.run(&["migrate"]).ok();
+    assert_said(
+        &said(&bed, &["--room", "1000000"], "disk"),
+        "warning",
+        "MiB are free",
+        "free some, or move the file",
+    );
+    let small = "mkdir small && mount -t tmpfs -o size=32m small small && cp jobs.db small && cd small && exec \"$@\"";
+    let unshare = || std::process::Command::new("unshare");
+    if !unshare().args(["-rm", "true"]).status().unwrap().success() {
+        return;
+    }
+    let mut command = unshare();
+    command.args(["-rm", "sh", "-c", small, "sh", env!("CARGO_BIN_EXE_windlass"), "doctor", "--json"]);
+    command.args(["--store", "sqlite:jobs.db"]).current_dir(bed.path(""));
+    let ran = ran(command.output().unwrap());
+    assert_said(&said_by(ran, "disk"), "problem", "MiB are free", "free some, or move the file");
 }

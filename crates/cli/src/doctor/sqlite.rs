@@ -8,13 +8,11 @@ use windlass_sqlite::{Condition, Options};
 
 /// A write-ahead log that grew past this is kept from the file by a reader that does not end.
 const WAL_LARGE: u64 = 256 << 20;
-/// Below this it is a matter of hours.
-const DISK_LOW: u64 = 1 << 30;
 /// Below this it is a matter of minutes.
 const DISK_FULL: u64 = 64 << 20;
 
-/// Looks at the file of the store.
-pub async fn look(settings: &Settings) -> Outcome<Vec<Finding>> {
+/// Looks at the file of the store. With less room than `low_bytes` it is a matter of hours.
+pub async fn look(settings: &Settings, low_bytes: u64) -> Outcome<Vec<Finding>> {
     let url = &settings.store.value;
     let path = url.strip_prefix("sqlite:").unwrap_or(url);
     let path = path.strip_prefix("//").unwrap_or(path).to_owned();
@@ -27,7 +25,7 @@ pub async fn look(settings: &Settings) -> Outcome<Vec<Finding>> {
     let mut findings = of_file(&path, &condition);
     findings.push(of_log(size("-wal")));
     findings.push(of_file_system(Path::new(&path)));
-    findings.extend(of_disk(Path::new(&path)));
+    findings.extend(of_disk(Path::new(&path), low_bytes));
     Ok(findings)
 }
 
@@ -91,18 +89,18 @@ fn mounted(mounts: &str, path: &Path) -> Option<String> {
     mounts.lines().filter_map(mount).max_by_key(|(length, _)| *length).map(|(_, kind)| kind)
 }
 
-fn of_disk(path: &Path) -> Option<Finding> {
+fn of_disk(path: &Path, low_bytes: u64) -> Option<Finding> {
     let disk = rustix::fs::statvfs(path).ok()?;
-    Some(of_free(disk.f_bavail.saturating_mul(disk.f_frsize)))
+    Some(of_free(disk.f_bavail.saturating_mul(disk.f_frsize), low_bytes))
 }
 
-fn of_free(free: u64) -> Finding {
+fn of_free(free: u64, low_bytes: u64) -> Finding {
     let found = format!("{} MiB are free", free >> 20);
     let fix =
         "free some, or move the file; when it is full, nothing is taken or finished, and nothing is lost";
     match free {
         0..DISK_FULL => problem("disk", found, fix),
-        DISK_FULL..DISK_LOW => warning("disk", found, fix),
+        free if free < low_bytes => warning("disk", found, fix),
         _ => ok("disk", found),
     }
 }
@@ -114,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_disk_is_low_before_it_is_full() {
-        let level = |free: u64| of_free(free).level;
+        let level = |free: u64| of_free(free, 1 << 30).level;
         assert_eq!([1 << 20, 500 << 20, 50 << 30].map(level), [Level::Problem, Level::Warning, Level::Ok]);
         assert_eq!((of_log(1 << 20).level, of_log(1 << 30).level), (Level::Ok, Level::Warning));
     }

@@ -21,14 +21,26 @@ pub struct Database {
     server: String,
     name: String,
     runtime: Runtime,
+    /// The server, where the test has one for itself. Last, for the database is dropped before it.
+    _own: Option<Cluster>,
 }
 
 impl Database {
     pub fn new() -> Self {
+        Self::at(server(), None)
+    }
+
+    /// On a server of its own with these settings.
+    pub fn with(settings: &[&str]) -> Self {
+        let own = Cluster::start(&[&["fsync=off", "full_page_writes=off"], settings].concat());
+        Self::at(own.url(), Some(own))
+    }
+
+    fn at(server: String, own: Option<Cluster>) -> Self {
         static MADE: AtomicU32 = AtomicU32::new(0);
-        let server = server();
         let name = format!("windlass_cli_{}_{}", std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
-        let database = Self { url: named(&server, &name), server, name, runtime: Runtime::new().unwrap() };
+        let (url, runtime) = (named(&server, &name), Runtime::new().unwrap());
+        let database = Self { url, server, name, runtime, _own: own };
         // What an earlier process with the same number left behind.
         database.on("DROP DATABASE IF EXISTS {} WITH (FORCE)");
         database.on("CREATE DATABASE {}");
@@ -41,6 +53,11 @@ impl Database {
             let client = connect(&self.server).await;
             client.batch_execute(&sql.replace("{}", &self.name)).await.unwrap();
         });
+    }
+
+    /// Does something in the database.
+    pub fn within(&self, sql: &str) {
+        self.runtime.block_on(async { connect(&self.url).await.batch_execute(sql).await.unwrap() });
     }
 
     /// A transaction that is begun and left alone, until it is dropped.
