@@ -1,4 +1,4 @@
-//! The worker of `examples/python_worker.py`, killed where it hurts, resumes.
+//! The worker of `examples/python_worker.py`, killed where it hurts, resumes; the one of the recipe does what it says.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,7 +9,7 @@
 mod wire;
 
 use serde_json::{Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use wire::{Client, Place, Served, until};
 
@@ -18,7 +18,10 @@ struct Worker(Child);
 
 impl Worker {
     fn start(place: &Place, served: &Served) -> Self {
-        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/python_worker.py");
+        Self::run(place, served, &repository("examples/python_worker.py"))
+    }
+
+    fn run(place: &Place, served: &Served, script: &Path) -> Self {
         let log =
             std::fs::OpenOptions::new().create(true).append(true).open(place.folder().join("worker.log"));
         let mut command = Command::new("python3");
@@ -38,6 +41,10 @@ impl Drop for Worker {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
+}
+
+fn repository(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path)
 }
 
 fn job(client: &mut Client, id: &str) -> Value {
@@ -100,4 +107,41 @@ fn a_python_worker_resumes_on_sqlite() {
 #[test]
 fn a_python_worker_resumes_on_postgres() {
     resumes(&Place::postgres());
+}
+
+/// The worker that the recipe shows, as it stands there.
+fn recipe() -> String {
+    let text = std::fs::read_to_string(repository("docs/recipes/python-worker.md")).unwrap();
+    let (_, rest) = text.split_once("```python\n").unwrap();
+    rest.split_once("```").unwrap().0.to_owned()
+}
+
+/// (http) A worker in 30 lines waits for jobs, keeps its lease for as long as it works, completes and fails.
+#[test]
+fn the_recipes_worker_claims_renews_completes_and_fails() {
+    let (place, worker) = (Place::sqlite(), recipe());
+    assert!(worker.lines().count() <= 30, "{} lines", worker.lines().count());
+    let script = place.folder().join("worker.py");
+    std::fs::write(&script, worker).unwrap();
+    let served = place.serve();
+    let _worker = Worker::run(&place, &served, &script);
+    let mut client = served.client();
+    let mut enqueue = |payload: Value| {
+        let body = json!({ "kind": "sleep", "payload": payload, "max_retries": 0 });
+        client.post("/v1/jobs", &body).unwrap().is(201)["job"]["id"].as_str().unwrap().to_owned()
+    };
+    // Twice as long as the lease: without a renewal it would be somebody else's.
+    let long = enqueue(json!({ "seconds": 8 }));
+    let (short, wrong) = (enqueue(json!({ "seconds": 0 })), enqueue(json!({})));
+    until("the long one is completed", || job(&mut client, &long)["status"] == "completed");
+    let seen = job(&mut client, &long);
+    assert_eq!((&seen["result"], &seen["attempt"]), (&json!({ "slept": 8 }), &json!(1)));
+    until("the others have ended", || {
+        [&short, &wrong].iter().all(|id| !job(&mut client, id)["finished_at"].is_null())
+    });
+    assert_eq!(job(&mut client, &short)["result"], json!({ "slept": 0 }));
+    let failed = job(&mut client, &wrong);
+    assert_eq!((&failed["status"], &failed["error"]["code"]), (&json!("failed"), &json!("KeyError")));
+    drop(served);
+    place.is_sound();
 }
