@@ -14,19 +14,22 @@ pub(crate) struct Defaults {
     store: Arc<dyn Store>,
     /// A blocking lock: it is held for a look or an assignment.
     known: Mutex<Option<(Instant, Arc<Policies>)>>,
+    /// An async lock: one asks, the others wait for the answer.
+    asking: tokio::sync::Mutex<()>,
 }
 
 impl Defaults {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, known: Mutex::default() }
+        Self { store, known: Mutex::default(), asking: tokio::sync::Mutex::default() }
     }
 
     /// The policies now.
     pub(crate) async fn now(&self) -> StoreResult<Arc<Policies>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((at, policies)) = known
-            && at.elapsed() < TRUSTED
-        {
+        if let Some(policies) = self.known() {
+            return Ok(policies);
+        }
+        let _turn = self.asking.lock().await;
+        if let Some(policies) = self.known() {
             return Ok(policies);
         }
         let asked_at = Instant::now();
@@ -37,6 +40,11 @@ impl Defaults {
         let policies = Arc::new(policies);
         *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some((asked_at, Arc::clone(&policies)));
         Ok(policies)
+    }
+
+    fn known(&self) -> Option<Arc<Policies>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        known.filter(|(at, _)| at.elapsed() < TRUSTED).map(|(_, policies)| policies)
     }
 
     /// Forgets what was read: it has changed.

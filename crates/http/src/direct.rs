@@ -54,15 +54,18 @@ pub(crate) async fn take(
     None
 }
 
-/// Looks at the first bytes of a connection and leaves them there: the request for a stream and its length, if it is one.
-fn look(stream: &TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<Option<(Request<Body>, usize)>>> {
+/// The request for a stream and the length of its head.
+type Asked = (Request<Body>, usize);
+
+/// Looks at the first bytes of a connection and leaves them there.
+fn look(stream: &TcpStream, cx: &mut Context<'_>) -> Poll<io::Result<Option<Asked>>> {
     let mut bytes = [0; HEAD_MAX];
     let mut seen = ReadBuf::new(&mut bytes);
     ready!(stream.poll_peek(cx, &mut seen))?;
     Poll::Ready(Ok(parse(seen.filled())))
 }
 
-fn parse(bytes: &[u8]) -> Option<(Request<Body>, usize)> {
+fn parse(bytes: &[u8]) -> Option<Asked> {
     if !bytes.starts_with(b"GET /v1/") {
         return None;
     }

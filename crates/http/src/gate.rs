@@ -67,13 +67,21 @@ pub(crate) struct Gate {
     is_keyed: AtomicBool,
     /// When there was none last.
     open_at: Mutex<Option<Instant>>,
+    /// An async lock: one asks whether there is a key, the others wait for the answer.
+    asking: tokio::sync::Mutex<()>,
     /// A blocking lock: it is held for a look or an insertion.
     answers: Mutex<HashMap<[u8; 32], Answered>>,
 }
 
 impl Gate {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, is_keyed: AtomicBool::new(false), open_at: Mutex::default(), answers: Mutex::default() }
+        Self {
+            store,
+            is_keyed: AtomicBool::new(false),
+            open_at: Mutex::default(),
+            asking: tokio::sync::Mutex::default(),
+            answers: Mutex::default(),
+        }
     }
 
     fn answers(&self) -> MutexGuard<'_, HashMap<[u8; 32], Answered>> {
@@ -82,12 +90,12 @@ impl Gate {
 
     /// Whether a key was ever made, valid or not: then nobody gets in without one.
     pub(crate) async fn is_keyed(&self) -> StoreResult<bool> {
-        if self.is_keyed.load(Ordering::Acquire) {
-            return Ok(true);
+        if let Some(known) = self.known_keyed() {
+            return Ok(known);
         }
-        let open_at = *self.open_at.lock().unwrap_or_else(PoisonError::into_inner);
-        if open_at.is_some_and(|at| at.elapsed() < TRUSTED_OPEN) {
-            return Ok(false);
+        let _turn = self.asking.lock().await;
+        if let Some(known) = self.known_keyed() {
+            return Ok(known);
         }
         let asked_at = Instant::now();
         let is_keyed = !self.store.access_keys((), None).await?.is_empty();
@@ -97,6 +105,14 @@ impl Gate {
             *self.open_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(asked_at);
         }
         Ok(is_keyed)
+    }
+
+    fn known_keyed(&self) -> Option<bool> {
+        if self.is_keyed.load(Ordering::Acquire) {
+            return Some(true);
+        }
+        let open_at = *self.open_at.lock().unwrap_or_else(PoisonError::into_inner);
+        open_at.is_some_and(|at| at.elapsed() < TRUSTED_OPEN).then_some(false)
     }
 
     /// The key of this text, valid or not.
