@@ -19,7 +19,7 @@ use windlass_store::{ClaimMany, Claimed, StoreError, fresh};
 
 /// How often an idle worker looks without being told to.
 const IDLE: Duration = Duration::from_secs(1);
-/// How soon it looks again after it found something.
+/// How soon it looks again after it found something that nobody had hinted at.
 const BUSY: Duration = Duration::from_millis(20);
 /// How long a claim that may have happened is asked again while the worker ends.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
@@ -27,8 +27,8 @@ const LAST_PATIENCE: Duration = Duration::from_secs(5);
 /// Claims until the worker is to end.
 pub(crate) async fn run(shared: Arc<Shared>) {
     let mut hints = shared.store.hints().due;
-    let mut hinted = true;
-    let mut poll = BUSY;
+    let (mut hinted, mut polled) = (true, false);
+    let mut poll = IDLE;
     let mut kinds = Kinds::default();
     while shared.level() == Level::Working {
         if hinted {
@@ -38,16 +38,24 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         if found.more {
             continue;
         }
-        poll = if found.any { BUSY } else { (poll * 2).min(IDLE) };
+        // What was hinted at says nothing about what is not.
+        poll = match found.any {
+            true if polled => BUSY,
+            true => poll,
+            false => (poll * 2).min(IDLE),
+        };
         // Without room a hint is no news: whoever makes room says so.
         let listen = hinted && found.room;
-        tokio::select! {
-            () = shared.ending(Level::Graceful) => {}
-            () = shared.work.notified() => {}
-            () = shared.soon.next() => {}
-            () = tokio::time::sleep(jittered(poll)) => {}
-            changed = hints.changed(), if listen => hinted = changed.is_ok(),
-        }
+        polled = tokio::select! {
+            () = shared.ending(Level::Graceful) => false,
+            () = shared.work.notified() => false,
+            () = shared.soon.next() => false,
+            () = tokio::time::sleep(jittered(poll)) => true,
+            changed = hints.changed(), if listen => {
+                hinted = changed.is_ok();
+                false
+            }
+        };
     }
 }
 
@@ -90,7 +98,9 @@ async fn round(shared: &Arc<Shared>, kinds: &mut Kinds) -> Found {
         let Some((sent, claimed)) = claim(shared, names, max).await else { break };
         let full = claimed.len() >= max;
         for line in &lines {
-            line.set_hot(full || claimed.iter().any(|held| held.job.queue == line.queue));
+            // One job is a drop, and the next is hinted at; of several there may be more.
+            let several = claimed.iter().filter(|held| held.job.queue == line.queue).nth(1).is_some();
+            line.set_hot(full || several);
         }
         found.any |= !claimed.is_empty();
         found.more |= full;
@@ -199,3 +209,6 @@ fn waited(held: &Claimed) -> Option<Duration> {
     let micros = started_at.as_micros() - due_at.max(held.job.created_at).as_micros();
     u64::try_from(micros).ok().map(Duration::from_micros)
 }
+
+#[cfg(test)]
+mod tests;

@@ -42,7 +42,7 @@ pub(crate) struct Line {
 struct State {
     ready: VecDeque<Ready>,
     lanes: usize,
-    /// Whether the last claim left more behind, so that room is worth a claim.
+    /// Whether room is worth a claim: the last one may have left more behind, or there was no room to ask.
     hot: bool,
     pace: Pace,
 }
@@ -87,17 +87,17 @@ impl Line {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many jobs a claim may bring now.
+    /// How many jobs a claim may bring now. If none, whoever makes room says so.
     pub(crate) fn room(&self, now: Instant) -> usize {
         let mut state = self.lock();
         state.pace.measure(now);
         let ahead = state.pace.ahead;
         let (held, ready) = (state.ready.len() + state.lanes, state.ready.len());
         // A line that is filled ahead waits until half of it is used up: few large claims instead of many small ones.
-        if ready > 0 && ready > ahead / 2 {
-            return 0;
-        }
-        (self.concurrency + ahead).saturating_sub(held).min(CLAIM_MAX)
+        let waits = ready > 0 && ready > ahead / 2;
+        let room = if waits { 0 } else { (self.concurrency + ahead).saturating_sub(held).min(CLAIM_MAX) };
+        state.hot |= room == 0;
+        room
     }
 
     pub(crate) fn is_hot(&self) -> bool {
@@ -158,7 +158,6 @@ impl Lane {
             state.lanes -= 1;
             self.open = false;
         }
-        // Room is worth a claim when more is known to wait.
         let claim = state.hot && state.ready.len() <= state.pace.ahead / 2;
         drop(state);
         if claim {

@@ -252,6 +252,15 @@ impl Worker {
     }
 
     fn start(self, asked: Shutdown, abandoned: Shutdown) -> Result<oneshot::Receiver<()>, RunError> {
+        on_own_thread(self.engine(asked, abandoned)?)
+    }
+
+    /// The engine room, to be driven on one thread.
+    pub(crate) fn engine(
+        self,
+        asked: Shutdown,
+        abandoned: Shutdown,
+    ) -> Result<impl Future<Output = ()> + Send + 'static, RunError> {
         if let Some(invalid) = self.invalid {
             return Err(invalid.into());
         }
@@ -289,7 +298,7 @@ impl Worker {
             asked,
             abandoned,
         };
-        on_own_thread(engine::run(Arc::new(shared), ended, apart))
+        Ok(engine::run(Arc::new(shared), ended, apart))
     }
 }
 
