@@ -5,7 +5,8 @@
 //! has no mark comes from `windlass.enqueue(…, notify => true)` and means that a job is due.
 //!
 //! Whether notifications arrive is tried at the start of every connection, because a transaction-mode pooler takes
-//! `LISTEN` without a word and delivers nothing. Where they do not, a cheap look once a second takes their place.
+//! `LISTEN` without a word and delivers nothing. Where they do not, a cheap look once a second takes their place, and
+//! more often after one that found something.
 
 use crate::db::sql;
 use crate::error::{Failure, Tried};
@@ -24,18 +25,25 @@ use windlass_core::lease::hex;
 use windlass_store::fresh::random;
 use windlass_store::{Hinter, Hints};
 
-/// The least time between two notifications: others are woken at most so often.
+/// The least time between two notifications of due jobs: others are woken at most so often.
 const GAP: Duration = Duration::from_millis(2);
 /// How long events that made no job due wait for company.
 const COMPANY: Duration = Duration::from_millis(10);
 /// How often a process that hears nothing looks for itself.
 const POLL: Duration = Duration::from_secs(1);
+/// How soon it looks again after it found something; then half as often each time.
+const SOON: Duration = Duration::from_millis(50);
 /// How often one that hears makes sure that its connection is alive and nothing was lost.
 const CHECK: Duration = Duration::from_secs(5);
 /// How long the connection may take for anything, the notification to itself included.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// How long after a failed try notifications are tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
+
+/// A notification takes a number of its own for its transaction, and would wait for the disk with everybody behind it.
+/// It is worth neither: what a crash of the server loses was a hint to connections that are gone as well.
+const BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = off";
+const END: &str = "END";
 
 /// A job became due. No queue is named like a mark.
 const DUE: char = '*';
@@ -81,9 +89,12 @@ impl Wakeups {
         while !self.due.load(Ordering::Relaxed) && !self.events.load(Ordering::Relaxed) {
             self.told.notified().await;
         }
-        if !self.due.load(Ordering::Relaxed) {
-            let _company = timeout(COMPANY, self.told.notified()).await;
-        }
+        let due = async {
+            while !self.due.load(Ordering::Relaxed) {
+                self.told.notified().await;
+            }
+        };
+        let _company = timeout(COMPANY, due).await;
         // Both: who hears of a due job also hears of events.
         let due = self.due.swap(false, Ordering::Relaxed);
         self.events.store(false, Ordering::Relaxed);
@@ -160,18 +171,21 @@ impl Notifier {
         // What was said before this connection was there.
         wakeups.hinter.hint(true);
         self.look(client, wakeups).await?;
-        let (begun, mut looked) = (Instant::now(), Instant::now());
+        let (begun, mut looked, mut deaf) = (Instant::now(), Instant::now(), POLL);
         loop {
-            let pause = if wakeups.listening() { CHECK } else { POLL };
+            let pause = if wakeups.listening() { CHECK } else { deaf };
             tokio::select! {
                 mark = wakeups.news() => {
                     self.notify(client, mark).await?;
-                    sleep(GAP).await;
+                    // Events have waited for company already.
+                    if mark == DUE {
+                        sleep(GAP).await;
+                    }
                 }
                 () = sleep_until(looked + pause) => {
-                    if wakeups.listening() || wakeups.hinter.is_watched() {
-                        self.look(client, wakeups).await?;
-                    }
+                    let looks = wakeups.listening() || wakeups.hinter.is_watched();
+                    let found = looks && self.look(client, wakeups).await?;
+                    deaf = if found { SOON } else { (deaf * 2).min(POLL) };
                     looked = Instant::now();
                     if !wakeups.listening() && looked - begun > TRY_AGAIN {
                         return Ok(());
@@ -182,19 +196,30 @@ impl Notifier {
     }
 
     async fn notify(&self, client: &Client, mark: char) -> Tried<()> {
-        let message = format!("{mark}{}", self.name);
-        self.ask(client, sql!("notify"), params![self.channel.as_str(), message.as_str()]).await.map(|_| ())
+        let (channel, message) = (self.channel.as_str(), format!("{mark}{}", self.name));
+        let says = params![channel, message];
+        // All three leave together, so that whoever gives this up leaves no transaction open.
+        let (begun, sent, ended) = tokio::join!(
+            biased;
+            client.batch_execute(BEGIN),
+            self.ask(client, sql!("notify"), says),
+            client.batch_execute(END)
+        );
+        begun?;
+        sent?;
+        Ok(ended?)
     }
 
     /// Whether anybody wrote events since the last look, heard of or not.
-    async fn look(&mut self, client: &Client, wakeups: &Wakeups) -> Tried<()> {
+    async fn look(&mut self, client: &Client, wakeups: &Wakeups) -> Tried<bool> {
         let rows = self.ask(client, sql!("last_seq"), params![]).await?;
         let found: Option<i64> = rows.first().map(|r| r.try_get(0)).transpose()?.flatten();
         let found = found.unwrap_or(0);
-        if self.looked.replace(found).is_some_and(|before| found != before) {
+        let wrote = self.looked.replace(found).is_some_and(|before| found != before);
+        if wrote {
             wakeups.hinter.hint(true);
         }
-        Ok(())
+        Ok(wrote)
     }
 
     async fn ask(&self, client: &Client, sql: &'static str, params: &Params<'_>) -> Tried<Vec<Row>> {
