@@ -4,12 +4,13 @@
 //! somebody else holds is passed over, so nobody is waited for while rows are held; whoever holds it sees the deadline
 //! too.
 
-use crate::db::{Db, Tx, sql};
+use crate::db::{Tx, sql};
 use crate::error::Tried;
 use crate::param::params;
 use crate::pool::Connections;
 use crate::row::{Columns, Ts};
 use std::sync::Arc;
+use tokio_postgres::Row;
 use windlass_core::decide::{Command, decide};
 use windlass_core::limits::BATCH_MAX;
 use windlass_core::{Done, Job, JobId, Status, Timestamp};
@@ -24,8 +25,7 @@ pub(crate) async fn sweep(
     now: Now,
 ) -> StoreResult<Vec<Swept>> {
     let limit = request.limit.min(BATCH_MAX) as i64;
-    connections.transact(now, move |tx| Box::pin(tx.forget_answers(limit))).await?;
-    let overdue = connections.read(move |db| Box::pin(db.overdue(limit, now))).await?;
+    let overdue = connections.transact(now, move |tx| Box::pin(tx.overdue(limit))).await?;
     let mut swept = Vec::new();
     for ids in overdue.chunks(TOGETHER) {
         let ids: Arc<[JobId]> = ids.into();
@@ -58,17 +58,19 @@ async fn one_by_one(connections: &Arc<Connections>, ids: &[JobId], now: Now) -> 
     Ok(swept)
 }
 
-impl Db<'_> {
-    async fn overdue(&self, limit: i64, now: Now) -> Tried<Vec<JobId>> {
-        let now = self.clock(now).await?;
-        self.all(sql!("overdue"), params![Ts(now), limit], |r| Columns::new(r, 0).job_id()).await
-    }
-}
-
 impl Tx<'_> {
-    async fn forget_answers(&self, limit: i64) -> Tried<()> {
-        let now = self.now().await?;
-        self.execute(sql!("forget_answers"), params![Ts(now), limit]).await
+    /// Jobs past their deadline. Answers whose time is over are forgotten on the way: most sweeps are this look and no
+    /// more, in every idle worker, and one transaction is enough for it.
+    async fn overdue(&self, limit: i64) -> Tried<Vec<JobId>> {
+        let now = Ts(self.now().await?);
+        let (forgets, finds) = (params![now, limit], params![now, limit]);
+        let id = |r: &Row| Columns::new(r, 0).job_id();
+        let ((), overdue) = tokio::try_join!(
+            biased;
+            self.execute(sql!("forget_answers"), forgets),
+            self.all(sql!("overdue"), finds, id)
+        )?;
+        Ok(overdue)
     }
 
     async fn sweep_many(&self, ids: &[JobId]) -> Tried<Vec<Swept>> {
