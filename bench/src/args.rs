@@ -16,8 +16,9 @@ const QUICK: usize = 50;
 /// What the sizes of `growth` are divided by unless `--full` is asked for.
 const PART: usize = 10;
 
-/// How long a worker is left alone before it counts as idle, because its polls grow rarer first, and how long it is watched.
-const IDLE: (Duration, Duration) = (Duration::from_secs(4), Duration::from_secs(10));
+/// How long a worker is left alone before it counts as idle, because a connection may take 10 s to tell of transactions
+/// it had before, and how long it is watched.
+const IDLE: (Duration, Duration) = (Duration::from_secs(12), Duration::from_secs(10));
 
 /// A store that can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
