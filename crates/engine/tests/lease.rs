@@ -59,11 +59,12 @@ on_every_store! {
         let cut_off = bed.worker().renew_through(move || async move { Ok(store) });
         let cut_off = Running::start(cut_off.lease(lease).handle("job", handles.clone()));
         let id = bed.put("job").await;
-        until("the handler is dropped", || bell.rang() == 1).await;
+        // It may well take the job again, as soon as the lease is over for everybody.
+        until("the handler is dropped", || bell.rang() > 0).await;
         cut_off.stop().await;
         let other = Running::start(bed.worker().handle("job", handles));
         let view = bed.until_is(id, Status::Completed).await;
-        assert_eq!((view.job.attempt, view.job.retries), (2, 0), "taken over, without using a retry");
+        assert!(view.job.attempt > 1 && view.job.retries == 0, "taken over, without using a retry");
         other.stop().await;
     }
 
