@@ -10,7 +10,7 @@ use std::time::Duration;
 use windlass_core::decide::Cancel;
 use windlass_core::{Actor, Status, What};
 use windlass_engine::HandlerError;
-use windlass_store::{DrainWorker, Faults, Faulty, Store};
+use windlass_store::{DrainWorker, Faults, Faulty, PauseQueue, Store};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -59,12 +59,16 @@ on_every_store! {
         let cut_off = bed.worker().renew_through(move || async move { Ok(store) });
         let cut_off = Running::start(cut_off.lease(lease).handle("job", handles.clone()));
         let id = bed.put("job").await;
-        // It may well take the job again, as soon as the lease is over for everybody.
-        until("the handler is dropped", || bell.rang() > 0).await;
+        bed.until_is(id, Status::Running).await;
+        // So that it does not take the job again itself, as soon as the lease is over for everybody.
+        let paused = |pause| PauseQueue { name: "default".try_into().unwrap(), pause, actor: Actor::api() };
+        bed.store.pause_queue(paused(true), None).await.unwrap();
+        until("the handler is dropped", || bell.rang() == 1).await;
         cut_off.stop().await;
+        bed.store.pause_queue(paused(false), None).await.unwrap();
         let other = Running::start(bed.worker().handle("job", handles));
         let view = bed.until_is(id, Status::Completed).await;
-        assert!(view.job.attempt > 1 && view.job.retries == 0, "taken over, without using a retry");
+        assert_eq!((view.job.attempt, view.job.retries), (2, 0), "taken over, without using a retry");
         other.stop().await;
     }
 
