@@ -114,7 +114,7 @@ fn cancel_timeout_and_lost_lease_end_the_program() {
     ] {
         let mut bed = Bed::new();
         let (url, _) = bed.serve("serve");
-        bed.work_through(&url, &[&["--lease", "3s", "--kill-after", "500ms"][..], &sh(FAMILY)].concat());
+        bed.work_through(&url, &[&["--lease", "6s", "--kill-after", "500ms"][..], &sh(FAMILY)].concat());
         let id = bed.enqueue(&[&["k"], words].concat());
         let (child, grandchild) = (bed.read("child"), bed.read("grandchild"));
         if let Some((verb, flags)) = act.split_first() {

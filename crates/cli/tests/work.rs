@@ -113,7 +113,7 @@ const FAMILY: &str =
 #[test]
 fn a_cancel_ends_the_program_and_what_it_started() {
     let mut bed = Bed::new();
-    bed.work(&[&["--lease", "2s"][..], &sh(FAMILY)].concat());
+    bed.work(&[&["--lease", "6s"][..], &sh(FAMILY)].concat());
     let id = bed.enqueue(&["k"]);
     let (child, grandchild) = (bed.read("child"), bed.read("grandchild"));
     assert!(lives(&child) && lives(&grandchild));
@@ -126,7 +126,7 @@ fn a_cancel_ends_the_program_and_what_it_started() {
 fn who_ignores_sigterm_is_killed() {
     let mut bed = Bed::new();
     let script = "trap '' TERM; sh -c 'trap \"\" TERM; echo $$ > grandchild; while :; do sleep 1; done' & echo $$ > child; wait; wait";
-    bed.work(&[&["--lease", "2s", "--kill-after", "500ms"][..], &sh(script)].concat());
+    bed.work(&[&["--lease", "6s", "--kill-after", "500ms"][..], &sh(script)].concat());
     let id = bed.enqueue(&["k"]);
     let (child, grandchild) = (bed.read("child"), bed.read("grandchild"));
     bed.run(&["jobs", "cancel", &id]).ok();
@@ -157,7 +157,7 @@ fn what_a_program_leaves_behind_ends_with_it() {
 #[test]
 fn a_lost_lease_ends_the_program() {
     let mut bed = Bed::new();
-    bed.work(&[&["--lease", "2s", "--kill-after", "500ms"][..], &sh(FAMILY)].concat());
+    bed.work(&[&["--lease", "6s", "--kill-after", "500ms"][..], &sh(FAMILY)].concat());
     let id = bed.enqueue(&["k"]);
     let (child, grandchild) = (bed.read("child"), bed.read("grandchild"));
     // By force: the holder is not asked, and finds its lease gone at the next renewal.
@@ -169,7 +169,7 @@ fn a_lost_lease_ends_the_program() {
 #[test]
 fn a_killed_workers_job_is_done_by_the_next() {
     let mut bed = Bed::new();
-    let first = bed.work(&[&["--lease", "1s"][..], &sh("echo $$ > child; exec sleep 600")].concat());
+    let first = bed.work(&[&["--lease", "4s"][..], &sh("echo $$ > child; exec sleep 600")].concat());
     let id = bed.enqueue(&["k"]);
     let child = bed.read("child");
     bed.signal(first, "KILL");

@@ -59,7 +59,7 @@ on_every_store! {
                 Ok(None)
             }
         });
-        let mut running = Running::start(bed.worker().lease(Duration::from_secs(1)).handle("job", waits));
+        let mut running = Running::start(bed.worker().lease(Duration::from_secs(4)).handle("job", waits));
         let id = bed.put("job").await;
         bed.until_is(id, Status::Running).await;
         faulty.set_away(true);

@@ -13,6 +13,8 @@ use windlass_engine::HandlerError;
 use windlass_store::{DrainWorker, Faults, Faulty, PauseQueue, Store};
 
 const SECOND: Duration = Duration::from_secs(1);
+/// Long enough that a machine busy with other things does not lose one that is renewed.
+const LEASE: Duration = Duration::from_secs(4);
 
 /// A store that is never reached.
 fn nowhere(store: Arc<dyn Store>) -> Arc<dyn Store> {
@@ -25,10 +27,10 @@ on_every_store! {
     #[test]
     async fn handlers_that_block_their_threads_keep_their_leases(bed: Bed) {
         let blocks = handler(async |_| {
-            std::thread::sleep(2 * SECOND + SECOND / 2);
+            std::thread::sleep(2 * LEASE + LEASE / 2);
             Ok(None)
         });
-        let running = Running::start(bed.worker_apart().lease(SECOND).handle("blocks", blocks));
+        let running = Running::start(bed.worker_apart().lease(LEASE).handle("blocks", blocks));
         let jobs: Vec<_> = (0..4).map(|_| new_job("blocks")).collect();
         let ids: Vec<_> = jobs.iter().map(|job| job.id).collect();
         bed.put_all(jobs).await;
@@ -55,7 +57,7 @@ on_every_store! {
                 Ok(None)
             }
         });
-        let (store, lease) = (nowhere(Arc::clone(&bed.store)), SECOND);
+        let (store, lease) = (nowhere(Arc::clone(&bed.store)), LEASE);
         let cut_off = bed.worker().renew_through(move || async move { Ok(store) });
         let cut_off = Running::start(cut_off.lease(lease).handle("job", handles.clone()));
         let id = bed.put("job").await;
@@ -84,7 +86,7 @@ on_every_store! {
                 std::future::pending().await
             }
         });
-        let running = Running::start(bed.worker().lease(SECOND).handle("waits", waits));
+        let running = Running::start(bed.worker().lease(LEASE).handle("waits", waits));
         let id = bed.put("waits").await;
         bed.until_is(id, Status::Running).await;
         let wish = Cancel { actor: Actor::api(), reason: None, force: true, force_after_ms: 0 };
@@ -159,7 +161,7 @@ on_every_store! {
         });
         let store = nowhere(Arc::clone(&bed.store));
         let worker = bed.worker().renew_through(move || async move { Ok(store) });
-        let running = Running::start(worker.lease(SECOND).handle("job", handles));
+        let running = Running::start(worker.lease(LEASE).handle("job", handles));
         let id = bed.put_with("job", |facts| facts.grace_ms = 600_000).await;
         let view = bed.until_is(id, Status::Completed).await;
         assert_eq!((view.job.attempt, view.job.crashes), (2, 0), "given back, not lost");
@@ -203,7 +205,7 @@ on_every_store! {
     #[test]
     async fn what_finds_no_lane_goes_to_another_worker(bed: Bed) {
         let (gate, quick) = (Gate::new(), handler(async |_| Ok(None)));
-        let worker = bed.worker().queue("default", 1).lease(SECOND).handle("quick", quick.clone());
+        let worker = bed.worker().queue("default", 1).lease(LEASE).handle("quick", quick.clone());
         let busy = Running::start(worker.handle("slow", gate.handler()));
         let mut jobs: Vec<_> = (0..1_000).map(|_| new_job("quick")).collect();
         jobs[500] = new_job("slow");
@@ -245,13 +247,13 @@ fn a_result_that_comes_after_the_lease_is_discarded() {
         let blocks = handler(async |attempt| {
             if attempt.fence() == 1 {
                 // A thread that sleeps cannot be dropped: it comes back when its lease is long over.
-                std::thread::sleep(2 * SECOND);
+                std::thread::sleep(2 * LEASE);
                 return Err(HandlerError::permanent("from beyond"));
             }
             Ok(None)
         });
         let worker = bed.worker().renew_through(move || async move { Ok(store) });
-        let running = Running::start(worker.lease(SECOND).handle("job", blocks));
+        let running = Running::start(worker.lease(LEASE).handle("job", blocks));
         let id = bed.put("job").await;
         let view = bed.until_is(id, Status::Completed).await;
         assert_eq!(view.job.attempt, 2);

@@ -188,7 +188,7 @@ on_every_store! {
             assert!(attempt.is_cancelled());
             Err(HandlerError::cancelled())
         });
-        let running = Running::start(bed.worker().lease(Duration::from_secs(1)).handle("stops", stops));
+        let running = Running::start(bed.worker().lease(Duration::from_secs(4)).handle("stops", stops));
         let id = bed.put("stops").await;
         bed.until_is(id, Status::Running).await;
         bed.store.cancel(windlass_store::Cancel { job: id, wish: wish() }, None).await.unwrap().unwrap();
@@ -211,7 +211,7 @@ on_every_store! {
                 std::future::pending().await
             }
         });
-        let worker = bed.worker().lease(Duration::from_secs(1)).cancel_grace(Duration::from_millis(50));
+        let worker = bed.worker().lease(Duration::from_secs(4)).cancel_grace(Duration::from_millis(50));
         let running = Running::start(worker.handle("deaf", deaf));
         let id = bed.put("deaf").await;
         bed.until_is(id, Status::Running).await;

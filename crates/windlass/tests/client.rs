@@ -156,7 +156,7 @@ async fn a_held_job_is_asked_to_stop() {
             ctx.cancelled().await;
             Err::<String, _>(HandlerError::cancelled())
         };
-        let worker = Worker::new(client.clone()).queue("tasks", 1).lease(Duration::from_secs(1)).handle(long);
+        let worker = Worker::new(client.clone()).queue("tasks", 1).lease(Duration::from_secs(4)).handle(long);
         let stopped = async {
             let started = |event: &windlass::Event| event.what.type_name() == "job_claimed";
             let mut events = client.watch(job);

@@ -14,7 +14,7 @@ use windlass::{Client, Context, HandlerError, JobId, Shutdown, Status, Worker};
 use windlass_store::{Faults, Faulty, Store};
 
 /// How long the lease of a worker is that will be killed: so long its jobs wait for another.
-const LEASE: Duration = Duration::from_secs(2);
+const LEASE: Duration = Duration::from_secs(5);
 
 /// A place in a job's life where its worker is killed, and what must be seen afterwards.
 struct Point {

@@ -238,7 +238,7 @@ fn a_worker_listens_once() {
         let id = client.enqueue(task("")).await.unwrap().id;
         let worker = Worker::new(client.clone())
             .queue("tasks", 1)
-            .lease(Duration::from_secs(1))
+            .lease(Duration::from_secs(4))
             .handle(|_: Task, _: Context| std::future::pending::<Result<String, HandlerError>>());
         let worker = worker.shutdown_deadline(Duration::ZERO);
         let renewed = async {

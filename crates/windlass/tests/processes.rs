@@ -17,6 +17,8 @@ use windlass::{
 };
 
 const SECOND: Duration = Duration::from_secs(1);
+/// No worker here is to lose one, however busy the machine is; a cancel is heard of a third into it.
+const LEASE: Duration = Duration::from_secs(12);
 /// How long a worker that is patient waits for what runs.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// No chance in it, so that it can be measured.
@@ -92,13 +94,12 @@ async fn done(name: &str) -> Result<String, HandlerError> {
 
 async fn work(url: &str, role: &str, shutdown: Shutdown) {
     let client = windlass::connect(url).await.expect("a store");
-    let worker = Worker::new(client).queue("tasks", 4).lease(SECOND).cancel_grace(SECOND);
+    let worker = Worker::new(client).queue("tasks", 4).lease(LEASE).cancel_grace(SECOND);
     let worker = match role {
-        "shares" => worker.lease(30 * SECOND).handle(obey),
         "obeys" => worker.handle(obey),
         "hurries" => worker.shutdown_deadline(Duration::from_millis(200)).handle(obey),
         "is patient" => worker.shutdown_deadline(PATIENCE).handle(obey),
-        "version 1" => worker.handle(version_1),
+        "version 1" => worker.lease(3 * SECOND).handle(version_1),
         "version 2" => worker.handle(version_2),
         other => panic!("nobody plays {other}"),
     };
@@ -143,7 +144,7 @@ on_both_stores! {
     #[test]
     async fn processes_share_the_work(site: Site) {
         let client = site.client().await;
-        let workers = [site.start("shares"), site.start("shares"), site.start("shares")];
+        let workers = [site.start("obeys"), site.start("obeys"), site.start("obeys")];
         let mut ids = Vec::new();
         for part in 0..10 {
             let jobs = (0..30).map(|n| task(&format!("{part} {n}")));
