@@ -40,11 +40,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How long after a failed try notifications are tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(30);
 
-/// A notification takes a number of its own for its transaction, and would wait for the disk with everybody behind it.
-/// It is worth neither: what a crash of the server loses was a hint to connections that are gone as well.
-const BEGIN: &str = "BEGIN; SET LOCAL synchronous_commit = off";
-const END: &str = "END";
-
 /// A job became due. No queue is named like a mark.
 const DUE: char = '*';
 /// Only events were written.
@@ -197,17 +192,7 @@ impl Notifier {
 
     async fn notify(&self, client: &Client, mark: char) -> Tried<()> {
         let (channel, message) = (self.channel.as_str(), format!("{mark}{}", self.name));
-        let says = params![channel, message];
-        // All three leave together, so that whoever gives this up leaves no transaction open.
-        let (begun, sent, ended) = tokio::join!(
-            biased;
-            client.batch_execute(BEGIN),
-            self.ask(client, sql!("notify"), says),
-            client.batch_execute(END)
-        );
-        begun?;
-        sent?;
-        Ok(ended?)
+        self.ask(client, sql!("notify"), params![channel, message]).await.map(drop)
     }
 
     /// Whether anybody wrote events since the last look, heard of or not.

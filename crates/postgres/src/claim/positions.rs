@@ -2,8 +2,8 @@
 //!
 //! Rows that were moved leave dead entries at the head of the line for as long as some transaction is open; beginning
 //! behind them keeps a claim flat. A claim of some kinds reads past other kinds' jobs, a bounded number per call, and
-//! goes on where it stopped. So that nothing is hidden for ever, both look at the head of the line every second, and
-//! once the end was reached, the next such look goes through the whole line again.
+//! goes on where it stopped. So that nothing is hidden for ever, both look at the head of the line every second, or less
+//! often where that takes long, and once the end was reached, the next such look goes through the whole line again.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -16,6 +16,11 @@ use windlass_store::ClaimMany;
 const PRIORITIES: usize = 11;
 /// How long a claim may begin where the last one ended before it looks at the head of the line again.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// So many times as long as a look at the head took, no other follows: where millions of dead entries lie before the first
+/// live one, claims spend a twentieth of their time on them.
+const SWEEP_SHARE: u32 = 20;
+/// But it comes at least so often.
+const SWEEP_AT_LEAST_EVERY: Duration = Duration::from_secs(60);
 /// The most jobs of one queue and priority that one call looks at for its kinds.
 const LOOK_MAX: i64 = 5_000;
 /// What a first look for kinds takes in, as long as they turn up; each that falls short takes in four times as many.
@@ -35,7 +40,8 @@ pub(crate) struct Positions(Mutex<HashMap<Asked, Position>>);
 
 #[derive(Debug, Clone)]
 struct Position {
-    swept_at: Instant,
+    /// When to look at the head of the line again.
+    sweep_at: Instant,
     from: Vec<Option<Place>>,
     /// Whether the end was reached; else some of the line was not looked at yet.
     complete: bool,
@@ -54,6 +60,8 @@ pub(super) struct Course {
     /// Where earlier claims stopped, if this one begins at the head of the line, and whether it goes on from there.
     earlier: Vec<Option<Place>>,
     jumps: bool,
+    /// When it began, if at the head of the line.
+    swept: Option<Instant>,
     /// How many more it may look at.
     left: i64,
 }
@@ -71,6 +79,7 @@ impl Positions {
             look,
             complete: true,
             jumps: false,
+            swept: None,
             left: LOOK_MAX,
         };
         if exact {
@@ -80,13 +89,14 @@ impl Positions {
         if map.len() > 1_000 {
             map.clear();
         }
-        let fresh = || Position { swept_at: Instant::now(), from: head.from.clone(), complete: true, look };
+        let now = Instant::now();
+        let fresh = || Position { sweep_at: now, from: head.from.clone(), complete: true, look };
         let position = map.entry(key(asked)).or_insert_with(fresh);
-        if position.swept_at.elapsed() < SWEEP_EVERY {
+        if now < position.sweep_at {
             return Course { from: position.from.clone(), look: position.look.max(look), ..head };
         }
-        position.swept_at = Instant::now();
-        Course { earlier: position.from.clone(), jumps: !position.complete, ..head }
+        position.sweep_at = now + SWEEP_EVERY;
+        Course { earlier: position.from.clone(), jumps: !position.complete, swept: Some(now), ..head }
     }
 
     /// Where the next claim is to begin.
@@ -95,6 +105,10 @@ impl Positions {
         if let Some(position) = map.get_mut(&key(asked)) {
             (position.from, position.complete) = (course.from, course.complete);
             position.look = course.look;
+            if let Some(begun) = course.swept {
+                let pause = (begun.elapsed() * SWEEP_SHARE).clamp(SWEEP_EVERY, SWEEP_AT_LEAST_EVERY);
+                position.sweep_at = begun + pause;
+            }
         }
     }
 }
@@ -159,6 +173,11 @@ mod tests {
         (Timestamp::from_micros(n), Uuid::from_u128(n.unsigned_abs().into()))
     }
 
+    /// As if so much time had passed.
+    fn later(positions: &Positions, asked: &ClaimMany, time: Duration) {
+        positions.0.lock().expect("unpoisoned").get_mut(&key(asked)).expect("it").sweep_at -= time;
+    }
+
     /// Goes on from where it stopped, call by call, also when every call comes later than a look at the head is due.
     #[test]
     fn a_long_line_is_gone_through_however_rarely_somebody_asks() {
@@ -166,10 +185,6 @@ mod tests {
         let (mut reached, mut looks) = (0, 0);
         while reached < 100_000 {
             let mut course = positions.begin(&asked, false);
-            // As if the last call had been long ago.
-            if let Some(position) = positions.0.lock().expect("unpoisoned").get_mut(&key(&asked)) {
-                position.swept_at -= SWEEP_EVERY;
-            }
             loop {
                 looks += 1;
                 let from = course.from().nth(5).flatten().map_or(0, |p| p.0.as_micros());
@@ -179,6 +194,7 @@ mod tests {
                 }
             }
             positions.end(&asked, course);
+            later(&positions, &asked, SWEEP_EVERY);
         }
         assert!(looks < 200, "{looks} looks");
     }
@@ -196,11 +212,30 @@ mod tests {
         assert!(!course.go_on(&[]));
         positions.end(&asked, course);
         assert_eq!(positions.begin(&asked, false).from().nth(5).flatten(), Some(at(64)), "it stays there");
-        positions.0.lock().expect("unpoisoned").get_mut(&key(&asked)).expect("it").swept_at -= SWEEP_EVERY;
+        later(&positions, &asked, SWEEP_EVERY);
         let mut course = positions.begin(&asked, false);
         assert_eq!(course.from().nth(5).flatten(), None, "at the head");
         assert!(course.go_on(&[(5, at(10))]));
         assert_eq!(course.from().nth(5).flatten(), Some(at(10)), "and on from there");
+    }
+
+    /// A look at the head that took long is not repeated soon.
+    #[test]
+    fn the_head_is_looked_at_less_often_where_that_takes_long() {
+        let (positions, asked) = (Positions::default(), asked(1));
+        let mut course = positions.begin(&asked, false);
+        course.pass(5, at(7));
+        course.swept = course.swept.map(|begun| begun - SWEEP_EVERY / 4);
+        positions.end(&asked, course);
+        later(&positions, &asked, 4 * SWEEP_EVERY);
+        assert_eq!(positions.begin(&asked, false).from().nth(5).flatten(), Some(at(7)), "not yet");
+        later(&positions, &asked, SWEEP_EVERY);
+        assert_eq!(positions.begin(&asked, false).from().nth(5).flatten(), None, "at the head");
+        let mut course = positions.begin(&asked, false);
+        course.swept = course.swept.or(Some(Instant::now() - 3_600 * SWEEP_EVERY));
+        positions.end(&asked, course);
+        later(&positions, &asked, SWEEP_AT_LEAST_EVERY);
+        assert_eq!(positions.begin(&asked, false).from().nth(5).flatten(), None, "in the end it is");
     }
 
     /// A call looks at a bounded number of jobs, and only with a clock of its own at all of them.
