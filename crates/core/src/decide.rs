@@ -142,6 +142,10 @@ pub struct Move {
 impl Move {
     /// Applies `what` to `job`.
     pub(crate) fn new(job: &Job, now: Timestamp, actor: Actor, what: What) -> Self {
+        Self::of(job.clone(), now, actor, what)
+    }
+
+    fn of(job: Job, now: Timestamp, actor: Actor, what: What) -> Self {
         let event = Event {
             job: job.id,
             version: job.version + 1,
@@ -154,7 +158,7 @@ impl Move {
             what,
             payload: None,
         };
-        Self { job: job.clone(), event }
+        Self { job, event }
     }
 
     pub(crate) fn lease(mut self, hash: LeaseHash) -> Self {
@@ -262,16 +266,23 @@ fn claim(job: &Job, by: &Claim, now: Timestamp) -> Result<Move, Refusal> {
             return Ok(fail(job, Who::word("crashed"), &message, now));
         }
     }
-    Ok(hold(job, by, What::JobClaimed, now))
+    Ok(hold(job.clone(), by, Actor::worker(&by.worker), What::JobClaimed, now))
 }
 
-fn hold(job: &Job, by: &Claim, what: What, now: Timestamp) -> Move {
-    let attempt = job.attempt.saturating_add(1);
+/// A claim of a row that nobody holds, as [`decide`] decides it, for whoever hands out many: the row is given away, not
+/// copied. `None` for every other row.
+pub fn hand_out(job: Job, by: &Claim, actor: &Actor, now: Timestamp) -> Option<Move> {
+    let free = job.is_due(now) && !job.status.is_terminal() && job.status != Status::Running;
+    free.then(|| hold(job, by, actor.clone(), What::JobClaimed, now))
+}
+
+fn hold(job: Job, by: &Claim, actor: Actor, what: What, now: Timestamp) -> Move {
+    let (attempt, lease_ms) = (job.attempt.saturating_add(1), job.lease_ms.unwrap_or(by.lease_ms));
     let hash = by.secret.token(job.id, attempt).hash();
-    let mut step = Move::new(job, now, Actor::worker(&by.worker), what).lease(hash);
+    let mut step = Move::of(job, now, actor, what).lease(hash);
     step.event.attempt = attempt;
     let mut step = step.done();
-    step.job.lease_until(now.plus_ms(job.lease_ms.unwrap_or(by.lease_ms).get()));
+    step.job.lease_until(now.plus_ms(lease_ms.get()));
     step
 }
 
@@ -297,7 +308,7 @@ fn start(job: &Job, by: &Claim, assignment: Version, epoch: i64, now: Timestamp)
     if !mine {
         return Err(Refusal::NotAssigned);
     }
-    Ok(hold(job, by, What::JobStarted, now))
+    Ok(hold(job.clone(), by, Actor::worker(&by.worker), What::JobStarted, now))
 }
 
 fn append(job: &Job, note: Append, now: Timestamp) -> Result<Move, Refusal> {

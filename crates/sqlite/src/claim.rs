@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use windlass_core::decide::{Claim, Command, Move, decide};
+use windlass_core::decide::{Claim, Command, decide, hand_out};
 use windlass_core::limits::{CLAIM_MAX, PRIORITY_MAX, PRIORITY_MIN};
 use windlass_core::step::{self, Progressed};
 use windlass_core::{
@@ -106,7 +106,7 @@ impl Tx<'_, '_> {
         loop {
             let want = max - claimed.len();
             let (due, more) = self.due(request, queue, priority, want, positions, now)?;
-            claimed.extend(self.take_all(due, &request.claim, now)?);
+            self.take_all(due, &request.claim, now, claimed)?;
             if claimed.len() >= max || !more {
                 return Ok(());
             }
@@ -164,38 +164,45 @@ impl Tx<'_, '_> {
     }
 
     /// Claims rows that are due: in two statements when nobody held them, else one by one.
-    fn take_all(&self, due: Vec<(i64, Job)>, claim: &Claim, now: Timestamp) -> Tried<Vec<Claimed>> {
+    fn take_all(
+        &self,
+        due: Vec<(i64, Job)>,
+        claim: &Claim,
+        now: Timestamp,
+        claimed: &mut Vec<Claimed>,
+    ) -> Tried<()> {
         if due.len() < 2 || !self.numbers_itself() || due.iter().any(|(_, job)| job.status == Status::Running)
         {
-            let taken: Tried<Vec<_>> = due.iter().map(|(_, job)| self.take(job, claim, now)).collect();
-            return Ok(taken?.into_iter().flatten().collect());
+            for (_, job) in &due {
+                claimed.extend(self.take(job, claim, now)?);
+            }
+            return Ok(());
         }
-        let decided = |(row, job): &(i64, Job)| {
-            Some((Value::Integer(*row), decide(job, Command::Claim(claim.clone()), now).ok()?))
-        };
-        let (rows, steps): (Vec<Value>, Vec<Move>) = due.iter().filter_map(decided).unzip();
+        let actor = Actor::worker(&claim.worker);
+        let decided =
+            |(row, job): (i64, Job)| Some((Value::Integer(row), hand_out(job, claim, &actor, now)?.job));
+        let (rows, jobs): (Vec<Value>, Vec<Job>) = due.into_iter().filter_map(decided).unzip();
         let rows = Rc::new(rows);
-        let ids = array(steps.iter().map(|step| step.job.id.as_bytes().to_vec()));
+        let ids = array(jobs.iter().map(|job| job.id.as_bytes().to_vec()));
         let (worker, secret) = (claim.worker.as_str(), claim.secret.0);
         let params = (&rows, worker, now.as_micros(), claim.lease_ms.get(), secret);
         let moved = self.execute(sql!("claim"), params)?;
-        let actor = Actor::worker(&claim.worker);
         let logged = self.execute(sql!("claim_event"), (&rows, actor.as_str(), now.as_micros()))?;
-        if moved != steps.len() || logged != steps.len() {
-            let message = format!("{} due jobs were found, {moved} moved, {logged} logged", steps.len());
+        if moved != jobs.len() || logged != jobs.len() {
+            let message = format!("{} due jobs were found, {moved} moved, {logged} logged", jobs.len());
             return Err(Failure::Unreadable(message));
         }
         self.appended(logged, now);
-        let mut created: HashMap<JobId, (Facts, Option<Payload>)> =
-            self.all(sql!("created"), [&ids], first_events())?.into_iter().collect();
-        let mut claimed = Vec::with_capacity(steps.len());
-        for step in steps {
-            match created.remove(&step.job.id) {
-                Some((facts, payload)) => claimed.push(self.claimed_with(step.job, claim, facts, payload)?),
-                None => self.lose(&step.job, now)?,
+        // In the order of the jobs, without those whose first event is gone.
+        let mut created = self.all(sql!("created"), [&ids], first_events())?.into_iter().peekable();
+        claimed.reserve(jobs.len());
+        for job in jobs {
+            match created.next_if(|(id, _)| *id == job.id) {
+                Some((_, (facts, payload))) => claimed.push(self.claimed_with(job, claim, facts, payload)?),
+                None => self.lose(&job, now)?,
             }
         }
-        Ok(claimed)
+        Ok(())
     }
 
     /// Fails a job that was handed out although its first event is gone.
