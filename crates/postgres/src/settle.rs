@@ -78,20 +78,50 @@ async fn alone(connections: &Arc<Connections>, request: &Arc<Settle>, now: Now) 
     rest(connections, request, completed, now).await
 }
 
-/// Completes what is held and simple, in one round trip.
+/// Completes what is held and simple, in one round trip. What is left out is asked for again as long as that helps: a claim
+/// that raced another holds rows of it locked until it ends, and one by one they would cost ten times as much.
 async fn complete(
     connections: &Arc<Connections>,
     requests: Vec<Arc<Settle>>,
     now: Now,
 ) -> Tried<Vec<Completed>> {
     let mut completed = vec![Completed::new(); requests.len()];
-    let merged = requests.len() > 1;
-    let (with, without) = (completions(&requests, true), completions(&requests, false));
-    if with.is_empty() && without.is_empty() {
-        return Ok(completed);
+    let requests = Arc::new(requests);
+    loop {
+        let left = |with| completions(&requests, with, &completed);
+        let (with, without) = (left(true), left(false));
+        let asked = with.len() + without.len();
+        let found = match complete_once(connections, &requests, with, without, now).await {
+            Ok(found) => found,
+            Err(failure) if completed.iter().all(HashMap::is_empty) => return Err(failure),
+            Err(failure) if failure.may_be_one_items() => return Ok(completed),
+            Err(failure) => return Err(Failure::Partly(Box::new(failure))),
+        };
+        let (some, all) = (!found.is_empty(), found.len() == asked);
+        for (place, version) in found {
+            completed[place.request].insert(place.item, version);
+        }
+        if some {
+            connections.wakeups.hint(false);
+        }
+        if all || !some {
+            return Ok(completed);
+        }
     }
-    let asked = Arc::new((requests, with, without));
-    let (with, without) = connections
+}
+
+async fn complete_once(
+    connections: &Arc<Connections>,
+    requests: &Arc<Vec<Arc<Settle>>>,
+    with: Vec<Place>,
+    without: Vec<Place>,
+    now: Now,
+) -> Tried<Vec<(Place, Version)>> {
+    if with.is_empty() && without.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (merged, asked) = (requests.len() > 1, Arc::new((Arc::clone(requests), with, without)));
+    let (mut with, without) = connections
         .try_single(merged, move |db| {
             let asked = Arc::clone(&asked);
             Box::pin(async move {
@@ -105,13 +135,8 @@ async fn complete(
             })
         })
         .await?;
-    if !with.is_empty() || !without.is_empty() {
-        connections.wakeups.hint(false);
-    }
-    for (place, version) in with.into_iter().chain(without) {
-        completed[place.request].insert(place.item, version);
-    }
-    Ok(completed)
+    with.extend(without);
+    Ok(with)
 }
 
 /// Where an item stands among several requests.
@@ -121,8 +146,8 @@ struct Place {
     item: usize,
 }
 
-/// The first completion of each job, by whether it has a result.
-fn completions(requests: &[Arc<Settle>], with_result: bool) -> Vec<Place> {
+/// The first completion of each job, by whether it has a result, without those that are made.
+fn completions(requests: &[Arc<Settle>], with_result: bool, made: &[Completed]) -> Vec<Place> {
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     for (request, asked) in requests.iter().enumerate() {
@@ -131,7 +156,7 @@ fn completions(requests: &[Arc<Settle>], with_result: bool) -> Vec<Place> {
             let small = |p: &Payload| fits("result", Some(p), PAYLOAD_MAX_BYTES).is_ok();
             let plain = matches!(&settled.outcome, Outcome::Complete(r)
                 if r.is_some() == with_result && r.as_ref().is_none_or(small));
-            if first && plain {
+            if first && plain && !made[request].contains_key(&item) {
                 found.push(Place { request, item });
             }
         }
