@@ -106,8 +106,9 @@ impl Positions {
             (position.from, position.complete) = (course.from, course.complete);
             position.look = course.look;
             if let Some(begun) = course.swept {
-                let pause = (begun.elapsed() * SWEEP_SHARE).clamp(SWEEP_EVERY, SWEEP_AT_LEAST_EVERY);
-                position.sweep_at = begun + pause;
+                let took = begun.elapsed();
+                position.sweep_at =
+                    begun + took + (took * SWEEP_SHARE).clamp(SWEEP_EVERY, SWEEP_AT_LEAST_EVERY);
             }
         }
     }
@@ -223,19 +224,17 @@ mod tests {
     #[test]
     fn the_head_is_looked_at_less_often_where_that_takes_long() {
         let (positions, asked) = (Positions::default(), asked(1));
-        let mut course = positions.begin(&asked, false);
-        course.pass(5, at(7));
-        course.swept = course.swept.map(|begun| begun - SWEEP_EVERY / 4);
-        positions.end(&asked, course);
-        later(&positions, &asked, 4 * SWEEP_EVERY);
-        assert_eq!(positions.begin(&asked, false).from().nth(5).flatten(), Some(at(7)), "not yet");
-        later(&positions, &asked, SWEEP_EVERY);
-        assert_eq!(positions.begin(&asked, false).from().nth(5).flatten(), None, "at the head");
-        let mut course = positions.begin(&asked, false);
-        course.swept = course.swept.or(Some(Instant::now() - 3_600 * SWEEP_EVERY));
-        positions.end(&asked, course);
-        later(&positions, &asked, SWEEP_AT_LEAST_EVERY);
-        assert_eq!(positions.begin(&asked, false).from().nth(5).flatten(), None, "in the end it is");
+        for (took, pause) in [(SWEEP_EVERY / 4, 5 * SWEEP_EVERY), (3_600 * SWEEP_EVERY, SWEEP_AT_LEAST_EVERY)]
+        {
+            let mut course = positions.begin(&asked, false);
+            assert_eq!(course.from().nth(5).flatten(), None, "at the head");
+            course.pass(5, at(7));
+            course.swept = course.swept.map(|begun| begun - took);
+            positions.end(&asked, course);
+            later(&positions, &asked, pause - SWEEP_EVERY);
+            assert_eq!(positions.begin(&asked, false).from().nth(5).flatten(), Some(at(7)), "not yet");
+            later(&positions, &asked, 2 * SWEEP_EVERY);
+        }
     }
 
     /// A call looks at a bounded number of jobs, and only with a clock of its own at all of them.
