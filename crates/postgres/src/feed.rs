@@ -12,6 +12,7 @@ use crate::error::{Failure, Tried};
 use crate::param::params;
 use crate::row::{self, name};
 use tokio_postgres::Row;
+use windlass_core::limits::PAGE_MAX;
 use windlass_core::{FeedCursor, Invalid, Refusal};
 use windlass_store::{FeedEvent, FeedPage, Now, ReadFeed};
 
@@ -19,8 +20,9 @@ use windlass_store::{FeedEvent, FeedPage, Now, ReadFeed};
 const ORIGIN: &str = "1:1:";
 /// Columns of `job_events`.
 const EVENT_COLUMNS: usize = 18;
-/// How many new events are sorted; with more, the numbers are read along. Debug builds, and so the laws, do both.
-const SORTED: i64 = if cfg!(debug_assertions) { 30 } else { 10_000 };
+/// How many new events are sorted: the largest page. With more, the numbers are read along. Debug builds, and so the laws, do
+/// both.
+const SORTED: i64 = if cfg!(debug_assertions) { 30 } else { PAGE_MAX as i64 };
 /// How many numbers one statement reads along.
 const WINDOW: i64 = if cfg!(debug_assertions) { 20 } else { 10_000 };
 
