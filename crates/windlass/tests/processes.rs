@@ -96,6 +96,7 @@ async fn work(url: &str, role: &str, shutdown: Shutdown) {
     let client = windlass::connect(url).await.expect("a store");
     let worker = Worker::new(client).queue("tasks", 4).lease(LEASE).cancel_grace(SECOND);
     let worker = match role {
+        "shares" => worker.lease(30 * SECOND).handle(obey),
         "obeys" => worker.handle(obey),
         "hurries" => worker.shutdown_deadline(Duration::from_millis(200)).handle(obey),
         "is patient" => worker.shutdown_deadline(PATIENCE).handle(obey),
@@ -144,7 +145,7 @@ on_both_stores! {
     #[test]
     async fn processes_share_the_work(site: Site) {
         let client = site.client().await;
-        let workers = [site.start("obeys"), site.start("obeys"), site.start("obeys")];
+        let workers = [site.start("shares"), site.start("shares"), site.start("shares")];
         let mut ids = Vec::new();
         for part in 0..10 {
             let jobs = (0..30).map(|n| task(&format!("{part} {n}")));
