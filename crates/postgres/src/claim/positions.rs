@@ -17,7 +17,7 @@ const PRIORITIES: usize = 11;
 /// How long a claim may begin where the last one ended before it looks at the head of the line again.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// So many times as long as a look at the head took, no other follows: where millions of dead entries lie before the first
-/// live one, claims spend a twentieth of their time on them.
+/// live one, claims spend a twentieth of their time on them, as long as the next constant allows.
 const SWEEP_SHARE: u32 = 20;
 /// But it comes at least so often.
 const SWEEP_AT_LEAST_EVERY: Duration = Duration::from_secs(60);
