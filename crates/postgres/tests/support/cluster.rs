@@ -106,6 +106,11 @@ impl Cluster {
         format!("postgres://{USER}@{host}{port}/postgres")
     }
 
+    /// What it said so far.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.join("log")).expect("a log")
+    }
+
     /// Its port on the loopback.
     pub fn port(&self) -> u16 {
         self.port.expect("it was started on a port")
