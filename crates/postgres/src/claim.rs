@@ -237,7 +237,7 @@ impl Db<'_> {
     }
 
     /// The rows of jobs.
-    async fn jobs_of(&self, ids: impl Iterator<Item = JobId>) -> Tried<HashMap<JobId, Job>> {
+    pub(crate) async fn jobs_of(&self, ids: impl Iterator<Item = JobId>) -> Tried<HashMap<JobId, Job>> {
         let ids: Vec<Uuid> = ids.map(uuid).collect();
         if ids.is_empty() {
             return Ok(HashMap::new());

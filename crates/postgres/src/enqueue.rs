@@ -128,7 +128,7 @@ impl Tx<'_> {
         let jobs: Vec<(&NewJob, &Actor)> = request.jobs.iter().map(|job| (job, &request.actor)).collect();
         let insert = self.insert_jobs(&jobs, self.given());
         let ((), inserted) = tokio::try_join!(biased; self.savepoint(), insert)?;
-        if inserted.len() < jobs.len() {
+        if !inserted {
             self.back_to_savepoint().await?;
             return Ok(None);
         }
@@ -176,8 +176,7 @@ impl Tx<'_> {
 
     async fn carry_out(&self, plan: &Plan<'_>, there: There, actor: &Actor, now: Timestamp) -> Tried<()> {
         let fresh: Vec<(&NewJob, &Actor)> = plan.fresh.iter().map(|job| (*job, actor)).collect();
-        let inserted = self.insert_jobs(&fresh, Some(now)).await?;
-        if inserted.len() < plan.fresh.len() {
+        if !self.insert_jobs(&fresh, Some(now)).await? {
             return Err(Failure::Raced);
         }
         if !plan.fresh.is_empty() {

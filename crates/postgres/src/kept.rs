@@ -52,7 +52,7 @@ const KEPT: [Kept; 4] = [
             "text[]",
             "text[]",
         ],
-        gives: &["uuid"],
+        gives: &["timestamptz"],
     },
     Kept {
         name: "claim",

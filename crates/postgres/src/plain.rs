@@ -6,14 +6,15 @@ use crate::enqueue::Answered;
 use crate::error::Tried;
 use crate::param::params;
 use crate::pool::Connections;
-use crate::row::{self, Ts};
+use crate::row::Ts;
 use std::collections::HashSet;
 use std::sync::Arc;
+use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 use windlass_core::unique::Policy;
 use windlass_core::{Actor, Facts, JobId, LeaseMs, NewJob, Payload, RunAt, What, Who};
 use windlass_store::fresh::wall_clock;
-use windlass_store::{Enqueue, Enqueued, Now};
+use windlass_store::{Enqueue, Enqueued, Now, StoreResult};
 
 /// Whether nothing but its own id can be in a job's way.
 pub(crate) fn is_plain(request: &Enqueue) -> bool {
@@ -25,38 +26,34 @@ pub(crate) fn is_plain(request: &Enqueue) -> bool {
             .all(|j| j.facts.unique.is_none() && j.facts.parent_id.is_none() && ids.insert(j.id))
 }
 
-/// Requests of one plain job each, in one statement and one round trip. One whose id was taken is looked at by itself,
-/// and all of them are if one of them made the statement fail.
-pub(crate) async fn together(connections: Arc<Connections>, calls: Vec<Call<Arc<Enqueue>, Answered>>) {
+/// A request of one plain job.
+type One = Call<Arc<Enqueue>, Answered>;
+
+/// Requests of one plain job each, in one statement and one round trip. One whose id is taken is looked at by itself, and
+/// the others go out again; all of them are looked at by themselves if one made the statement fail otherwise.
+pub(crate) async fn together(connections: Arc<Connections>, calls: Vec<One>) {
     let mut ids = HashSet::new();
-    let (calls, mut alone): (Vec<_>, Vec<_>) =
+    let (mut calls, mut alone): (Vec<One>, Vec<One>) =
         calls.into_iter().partition(|call| call.asked.jobs.iter().all(|job| ids.insert(job.id)));
-    let asked: Arc<Vec<Arc<Enqueue>>> = Arc::new(calls.iter().map(|c| Arc::clone(&c.asked)).collect());
-    let merged = asked.len() > 1;
-    let inserted = connections
-        .try_single(merged, move |db| {
-            let asked = Arc::clone(&asked);
-            Box::pin(async move { db.insert_jobs(&with_actors(&asked), None).await })
-        })
-        .await;
-    match inserted {
-        Ok(inserted) => {
-            let now = wall_clock();
-            let fresh = |job: &NewJob| inserted.contains(&job.id);
-            let (done, taken): (Vec<_>, Vec<_>) =
-                calls.into_iter().partition(|c| c.asked.jobs.iter().all(fresh));
-            let due = |job: &NewJob| job.facts.run_at.resolve(now) <= now;
-            if !done.is_empty() {
-                connections.wakeups.hint(done.iter().any(|c| c.asked.jobs.iter().any(due)));
-            }
-            for call in done {
-                let answers = call.asked.jobs.iter().map(first).collect();
-                call.answer(Ok(Ok(answers)));
-            }
-            alone.extend(taken);
+    while !calls.is_empty() {
+        let asked: Arc<Vec<Arc<Enqueue>>> = Arc::new(calls.iter().map(|c| Arc::clone(&c.asked)).collect());
+        let sent = std::mem::take(&mut calls);
+        match insert(&connections, &asked).await {
+            Ok(true) => told(&connections, sent),
+            Ok(false) => match taken(&connections, asked).await {
+                // Where a look does not tell which it was, all of them are looked at by themselves.
+                Ok(ids) if ids.is_empty() => alone.extend(sent),
+                Ok(ids) => {
+                    let is_taken = |call: &One| call.asked.jobs.iter().any(|job| ids.contains(&job.id));
+                    let (others, free): (Vec<_>, Vec<_>) = sent.into_iter().partition(is_taken);
+                    alone.extend(others);
+                    calls = free;
+                }
+                Err(error) => sent.into_iter().for_each(|call| call.answer(Err(error.clone()))),
+            },
+            Err(failure) if sent.len() > 1 && failure.may_be_one_items() => alone.extend(sent),
+            Err(failure) => sent.into_iter().for_each(|call| call.answer(Err(failure.told()))),
         }
-        Err(failure) if merged && failure.may_be_one_items() => alone.extend(calls),
-        Err(failure) => calls.into_iter().for_each(|call| call.answer(Err(failure.told()))),
     }
     for call in alone {
         let (connections, request) = (Arc::clone(&connections), Arc::clone(&call.asked));
@@ -71,6 +68,41 @@ pub(crate) async fn together(connections: Arc<Connections>, calls: Vec<Call<Arc<
     }
 }
 
+/// Writes all of them; says no if an id is taken, and then nothing was written.
+async fn insert(connections: &Connections, asked: &Arc<Vec<Arc<Enqueue>>>) -> Tried<bool> {
+    let asked = Arc::clone(asked);
+    connections
+        .try_single(asked.len() > 1, move |db| {
+            let asked = Arc::clone(&asked);
+            Box::pin(async move { db.insert_jobs(&with_actors(&asked), None).await })
+        })
+        .await
+}
+
+/// The ids among them that are taken.
+async fn taken(connections: &Arc<Connections>, asked: Arc<Vec<Arc<Enqueue>>>) -> StoreResult<HashSet<JobId>> {
+    connections
+        .read(move |db| {
+            let asked = Arc::clone(&asked);
+            Box::pin(async move {
+                let jobs = asked.iter().flat_map(|r| &r.jobs).map(|job| job.id);
+                Ok(db.jobs_of(jobs).await?.into_keys().collect())
+            })
+        })
+        .await
+}
+
+/// Tells callers that their jobs are there.
+fn told(connections: &Connections, calls: Vec<One>) {
+    let now = wall_clock();
+    let due = |job: &NewJob| job.facts.run_at.resolve(now) <= now;
+    connections.wakeups.hint(calls.iter().any(|c| c.asked.jobs.iter().any(due)));
+    for call in calls {
+        let answers = call.asked.jobs.iter().map(first).collect();
+        call.answer(Ok(Ok(answers)));
+    }
+}
+
 fn with_actors(requests: &[Arc<Enqueue>]) -> Vec<(&NewJob, &Actor)> {
     requests.iter().flat_map(|r| r.jobs.iter().map(|job| (job, &r.actor))).collect()
 }
@@ -81,10 +113,10 @@ pub(crate) fn first(job: &NewJob) -> Enqueued {
 }
 
 impl Db<'_> {
-    /// Writes rows and first events; answers which ids were free.
-    pub(crate) async fn insert_jobs(&self, jobs: &[(&NewJob, &Actor)], now: Now) -> Tried<HashSet<JobId>> {
+    /// Writes rows and first events. Says no if an id is taken: the transaction has then failed.
+    pub(crate) async fn insert_jobs(&self, jobs: &[(&NewJob, &Actor)], now: Now) -> Tried<bool> {
         if jobs.is_empty() {
-            return Ok(HashSet::new());
+            return Ok(true);
         }
         let facts = || jobs.iter().map(|(j, _)| &j.facts);
         let run_at: Vec<Option<Ts>> =
@@ -98,7 +130,7 @@ impl Db<'_> {
             let tags: Vec<&str> = f.tags.iter().map(|t| t.as_str()).collect();
             (!tags.is_empty()).then(|| tags.join(","))
         };
-        let rows = self
+        let written = self
             .rows_kept(
                 sql!("enqueue"),
                 params![
@@ -131,7 +163,11 @@ impl Db<'_> {
                     facts().map(tags).collect::<Vec<Option<String>>>(),
                 ],
             )
-            .await?;
-        rows.iter().map(|row| row::Columns::new(row, 0).job_id()).collect()
+            .await;
+        match written {
+            Ok(_) => Ok(true),
+            Err(failure) if failure.code() == Some(&SqlState::UNIQUE_VIOLATION) => Ok(false),
+            Err(failure) => Err(failure),
+        }
     }
 }

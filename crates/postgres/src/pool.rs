@@ -43,7 +43,9 @@ impl Connections {
         let begin = |lock_timeout: Duration| {
             let (ms, lock_ms) = (timeout.as_millis(), lock_timeout.as_millis());
             // Statistics can make a claim look dear enough to be compiled, each time anew, which takes longer than to run it.
-            format!("BEGIN; SET LOCAL statement_timeout = {ms}; SET LOCAL lock_timeout = {lock_ms}; SET LOCAL jit = off")
+            format!(
+                "BEGIN; SET LOCAL statement_timeout = {ms}; SET LOCAL lock_timeout = {lock_ms}; SET LOCAL jit = off"
+            )
         };
         let (begin, begin_merged) = (begin(timeout / 3), begin(PATIENCE.min(timeout / 3)));
         Ok(Self { pool, texts, wakeups: Wakeups::default(), begin, begin_merged })

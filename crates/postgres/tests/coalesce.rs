@@ -86,6 +86,30 @@ fn calls_at_once_share_commits() {
     });
 }
 
+/// J7, M1: ids that are taken are found among many that are not, and those still share their commits.
+#[test]
+fn a_taken_id_is_left_out_and_the_others_stay_together() {
+    wait_for(async {
+        let (bed, hand, _database) = place().await;
+        let old: Vec<NewJob> = (0..5).map(|_| bed.job("work")).collect();
+        for job in &old {
+            enqueue(bed.clone(), job.clone()).await.expect("the store answers").expect("accepted");
+        }
+        let before = transactions(&hand, "job_created").await;
+        let mut jobs: Vec<NewJob> = (0..200).map(|_| bed.job("work")).collect();
+        for (n, job) in old.iter().enumerate() {
+            jobs.insert(n * 40 + 20, job.clone());
+        }
+        let answers = at_once(jobs.iter().map(|job| enqueue(bed.clone(), job.clone()))).await;
+        for (answer, job) in answers.into_iter().zip(&jobs) {
+            let existed = old.iter().any(|o| o.id == job.id);
+            assert_eq!(answer, Ok(Ok(vec![Enqueued { id: job.id, existed, payload_differs: false }])));
+        }
+        assert!(transactions(&hand, "job_created").await - before < 100);
+        invariants::check(&bed).await;
+    });
+}
+
 /// J7, M1: neighbours with the same id, the same unique key or another actor are answered as if one came after the other.
 #[test]
 fn neighbours_are_told_apart() {
