@@ -20,8 +20,8 @@ use windlass_store::{
 /// This module's laws, as tests.
 #[macro_export]
 macro_rules! append_laws {
-    ($make:path) => {
-        $crate::law_tests!($make, append:
+    ($($make:tt)*) => {
+        $crate::law_tests!([$($make)*], append:
             notes_of_any_type_are_kept_as_they_came,
             a_note_on_an_unknown_job_is_refused,
             an_append_goes_where_its_writer_believes_the_log_ends,

@@ -12,9 +12,9 @@ use windlass_store::{ApprovalView, Asked, Claimed, ListApprovals};
 /// This module's laws, as tests.
 #[macro_export]
 macro_rules! approve_laws {
-    ($make:path) => {
+    ($($make:tt)*) => {
         $crate::law_tests!(
-            $make,
+            [$($make)*],
             approve: an_approval_is_asked_and_its_secret_is_nowhere,
             an_approval_lets_another_execution_resume,
             an_approval_before_the_wait_answers_it,

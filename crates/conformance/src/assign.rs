@@ -8,9 +8,9 @@ use windlass_store::{Assign, Claimed, Now, PauseQueue, Start};
 /// This module's laws, as tests.
 #[macro_export]
 macro_rules! assign_laws {
-    ($make:path) => {
+    ($($make:tt)*) => {
         $crate::law_tests!(
-            $make,
+            [$($make)*],
             assign: an_assigned_job_is_started_by_its_worker_and_nobody_else,
             a_repeated_start_returns_the_same_lease,
             a_repeated_assignment_changes_nothing,

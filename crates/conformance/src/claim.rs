@@ -19,8 +19,8 @@ use windlass_store::{
 /// This module's laws, as tests.
 #[macro_export]
 macro_rules! claim_laws {
-    ($make:path) => {
-        $crate::law_tests!($make, claim:
+    ($($make:tt)*) => {
+        $crate::law_tests!([$($make)*], claim:
             a_claim_hands_out_a_job_under_a_lease,
             nothing_to_do_is_an_empty_answer,
             a_claim_takes_no_more_than_it_asked_for_or_may,

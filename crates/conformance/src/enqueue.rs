@@ -22,8 +22,8 @@ use windlass_store::{
 /// This module's laws, as tests.
 #[macro_export]
 macro_rules! enqueue_laws {
-    ($make:path) => {
-        $crate::law_tests!($make, enqueue:
+    ($($make:tt)*) => {
+        $crate::law_tests!([$($make)*], enqueue:
             a_new_job_is_pending_and_due_at_once,
             a_new_job_tells_everything_about_itself,
             an_unknown_job_reads_as_nothing,

@@ -16,9 +16,9 @@ use windlass_store::{
 /// This module's laws, as tests.
 #[macro_export]
 macro_rules! faults_laws {
-    ($make:path) => {
+    ($($make:tt)*) => {
         $crate::law_tests!(
-            $make,
+            [$($make)*],
             faults: workers_that_repeat_complete_every_job_once,
             the_log_under_faults_is_the_log_without,
             keys_make_notes_and_signals_safe_to_repeat,

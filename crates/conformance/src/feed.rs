@@ -9,9 +9,9 @@ use windlass_store::{Enqueue, FeedEvent, FeedPage, ReadFeed};
 /// This module's laws, as tests.
 #[macro_export]
 macro_rules! feed_laws {
-    ($make:path) => {
+    ($($make:tt)*) => {
         $crate::law_tests!(
-            $make,
+            [$($make)*],
             feed: the_feed_tells_everything_once_and_in_each_jobs_order,
             a_reader_resumes_from_any_cursor,
             a_cursor_of_another_store_is_refused,

@@ -12,8 +12,8 @@ use windlass_store::{Append, ClaimMany, Claimed, Extend, Extended, Now, Progress
 /// This module's laws, as tests.
 #[macro_export]
 macro_rules! lease_laws {
-    ($make:path) => {
-        $crate::law_tests!($make, lease:
+    ($($make:tt)*) => {
+        $crate::law_tests!([$($make)*], lease:
             a_renewal_moves_the_end_and_nothing_else,
             a_renewal_never_shortens_a_lease,
             a_lease_holds_to_its_last_microsecond,

@@ -36,13 +36,18 @@ pub use differential::differential;
 pub use words::*;
 
 use std::future::Future;
+use std::pin::Pin;
+
+/// A law on its way.
+pub type Boxed = Pin<Box<dyn Future<Output = ()>>>;
+
+/// Every law behind one type, so that it is compiled here once and not with every suite.
+pub mod boxed {
+    crate::suite!(boxed);
+}
 
 /// Runs one law on a fresh store, then the invariants.
-pub fn run<Making, Lawful>(make: impl FnOnce() -> Making, law: impl FnOnce(Bed) -> Lawful)
-where
-    Making: Future<Output = Made>,
-    Lawful: Future<Output = ()>,
-{
+pub fn run<Making: Future<Output = Made>>(make: impl FnOnce() -> Making, law: fn(Bed) -> Boxed) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let made = make().await;
@@ -56,38 +61,48 @@ where
 /// Every law as a test of the stores that `$make` makes: an `async fn() -> Made`.
 #[macro_export]
 macro_rules! suite {
-    ($make:path) => {
-        $crate::enqueue_laws!($make);
-        $crate::claim_laws!($make);
-        $crate::lease_laws!($make);
-        $crate::settle_laws!($make);
-        $crate::append_laws!($make);
-        $crate::operate_laws!($make);
-        $crate::wait_laws!($make);
-        $crate::wait_race_laws!($make);
-        $crate::approve_laws!($make);
-        $crate::vote_laws!($make);
-        $crate::assign_laws!($make);
-        $crate::term_laws!($make);
-        $crate::sweep_laws!($make);
-        $crate::list_laws!($make);
-        $crate::view_laws!($make);
-        $crate::feed_laws!($make);
-        $crate::retention_laws!($make);
-        $crate::registry_laws!($make);
-        $crate::faults_laws!($make);
+    ($($make:tt)*) => {
+        $crate::enqueue_laws!($($make)*);
+        $crate::claim_laws!($($make)*);
+        $crate::lease_laws!($($make)*);
+        $crate::settle_laws!($($make)*);
+        $crate::append_laws!($($make)*);
+        $crate::operate_laws!($($make)*);
+        $crate::wait_laws!($($make)*);
+        $crate::wait_race_laws!($($make)*);
+        $crate::approve_laws!($($make)*);
+        $crate::vote_laws!($($make)*);
+        $crate::assign_laws!($($make)*);
+        $crate::term_laws!($($make)*);
+        $crate::sweep_laws!($($make)*);
+        $crate::list_laws!($($make)*);
+        $crate::view_laws!($($make)*);
+        $crate::feed_laws!($($make)*);
+        $crate::retention_laws!($($make)*);
+        $crate::registry_laws!($($make)*);
+        $crate::faults_laws!($($make)*);
     };
 }
 
-/// The tests of one module's laws.
+/// The tests of one module's laws, or those laws behind one type.
 #[macro_export]
 macro_rules! law_tests {
-    ($make:path, $module:ident: $($law:ident),* $(,)?) => {
+    ([boxed], $module:ident: $($law:ident),* $(,)?) => {
+        #[expect(missing_docs, reason = "said where the law is written")]
+        pub mod $module {
+            $(
+                pub fn $law(bed: $crate::Bed) -> $crate::Boxed {
+                    Box::pin($crate::$module::$law(bed))
+                }
+            )*
+        }
+    };
+    ([$make:path], $module:ident: $($law:ident),* $(,)?) => {
         mod $module {
             $(
                 #[test]
                 fn $law() {
-                    $crate::run($make, $crate::$module::$law);
+                    $crate::run($make, $crate::boxed::$module::$law);
                 }
             )*
         }

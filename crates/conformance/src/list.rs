@@ -9,9 +9,9 @@ use windlass_store::{Counts, List, Listed};
 /// This module's laws, as tests.
 #[macro_export]
 macro_rules! list_laws {
-    ($make:path) => {
+    ($($make:tt)*) => {
         $crate::law_tests!(
-            $make,
+            [$($make)*],
             list: every_filter_lists_what_matches_in_its_order,
             pages_have_no_gaps_and_no_repeats,
             each_order_is_the_one_promised,

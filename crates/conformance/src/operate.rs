@@ -17,8 +17,8 @@ use windlass_store::{AtVersion, Claimed, Fork, Now, Progress, Redrive, Signal, S
 /// This module's laws, as tests.
 #[macro_export]
 macro_rules! operate_laws {
-    ($make:path) => {
-        $crate::law_tests!($make, operate:
+    ($($make:tt)*) => {
+        $crate::law_tests!([$($make)*], operate:
             a_job_that_nobody_holds_is_cancelled_at_once,
             a_holder_is_asked_before_its_job_is_cancelled,
             a_forced_cancel_asks_nobody,

@@ -11,9 +11,9 @@ use windlass_store::{
 /// This module's laws, as tests.
 #[macro_export]
 macro_rules! registry_laws {
-    ($make:path) => {
+    ($($make:tt)*) => {
         $crate::law_tests!(
-            $make,
+            [$($make)*],
             registry: a_paused_queue_hands_out_nothing,
             a_pause_is_audited_once_per_change,
             queue_settings_are_checked_and_audited,

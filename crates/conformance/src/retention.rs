@@ -9,9 +9,9 @@ use windlass_store::{List, Purge, ReadArchive, ReadLogs, WriteLogs};
 /// This module's laws, as tests.
 #[macro_export]
 macro_rules! retention_laws {
-    ($make:path) => {
+    ($($make:tt)*) => {
         $crate::law_tests!(
-            $make,
+            [$($make)*],
             retention: finished_jobs_are_archived_whole_and_oldest_end_first,
             a_purged_job_is_gone_everywhere,
             a_live_job_is_never_removed,

@@ -15,8 +15,8 @@ use windlass_store::{Claimed, Settle, SettleItem, Sweep};
 /// This module's laws, as tests.
 #[macro_export]
 macro_rules! settle_laws {
-    ($make:path) => {
-        $crate::law_tests!($make, settle:
+    ($($make:tt)*) => {
+        $crate::law_tests!([$($make)*], settle:
             a_completion_is_final_and_keeps_its_result,
             a_result_above_the_limit_is_refused_and_the_job_still_held,
             every_end_told_twice_is_one_end,

@@ -8,9 +8,9 @@ use windlass_store::{Sweep, Swept};
 /// This module's laws, as tests.
 #[macro_export]
 macro_rules! sweep_laws {
-    ($make:path) => {
+    ($($make:tt)*) => {
         $crate::law_tests!(
-            $make,
+            [$($make)*],
             sweep: a_timed_out_attempt_is_retried_while_retries_are_left,
             after_its_deadline_a_holder_is_refused_without_any_sweep,
             a_cancel_that_is_not_heeded_is_forced,

@@ -7,9 +7,9 @@ use windlass_store::{AcquireTerm, Assign, RenewTerm, ResignTerm};
 /// This module's laws, as tests.
 #[macro_export]
 macro_rules! term_laws {
-    ($make:path) => {
+    ($($make:tt)*) => {
         $crate::law_tests!(
-            $make,
+            [$($make)*],
             term: a_free_term_is_taken_and_its_holder_keeps_it,
             a_term_that_is_over_changes_hands_under_a_higher_epoch,
             a_holder_that_comes_back_late_reigns_anew,

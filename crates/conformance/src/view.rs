@@ -7,9 +7,9 @@ use windlass_store::{AtVersion, PauseQueue, PutWorker, ReadEvents, ReadLogs};
 /// This module's laws, as tests.
 #[macro_export]
 macro_rules! view_laws {
-    ($make:path) => {
+    ($($make:tt)*) => {
         $crate::law_tests!(
-            $make,
+            [$($make)*],
             view: an_unknown_job_reads_as_nothing,
             the_newest_events_come_first_when_asked_so,
             a_log_is_read_page_by_page_in_order,

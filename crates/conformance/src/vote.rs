@@ -9,9 +9,9 @@ use windlass_store::CastVote;
 /// This module's laws, as tests.
 #[macro_export]
 macro_rules! vote_laws {
-    ($make:path) => {
+    ($($make:tt)*) => {
         $crate::law_tests!(
-            $make,
+            [$($make)*],
             vote: votes_are_counted_and_each_voter_counts_once,
             one_denial_is_enough,
             only_named_approvers_and_roles_may_vote,

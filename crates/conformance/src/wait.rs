@@ -14,9 +14,9 @@ use windlass_store::{ClaimOne, Claimed, Extend, Signal};
 /// This module's laws, as tests.
 #[macro_export]
 macro_rules! wait_laws {
-    ($make:path) => {
+    ($($make:tt)*) => {
         $crate::law_tests!(
-            $make,
+            [$($make)*],
             wait: a_timer_wakes_at_its_time_and_not_a_microsecond_before,
             a_late_signal_wakes_the_job_and_is_handed_over,
             an_early_signal_is_kept_and_answers_the_wait,

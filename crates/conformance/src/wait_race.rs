@@ -9,9 +9,9 @@ use windlass_core::{Done, Status};
 /// This module's laws, as tests.
 #[macro_export]
 macro_rules! wait_race_laws {
-    ($make:path) => {
+    ($($make:tt)*) => {
         $crate::law_tests!(
-            $make,
+            [$($make)*],
             wait_race: a_signal_racing_the_wait_is_never_lost,
             racing_signals_wake_once_and_none_is_lost,
             a_key_racing_itself_is_written_once,

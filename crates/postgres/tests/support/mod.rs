@@ -117,12 +117,19 @@ pub struct Database {
 impl Drop for Database {
     fn drop(&mut self) {
         let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
-        let server = self.server.clone();
+        let (server, name) = (self.server.clone(), self.name.clone());
         // A thread of its own, because a runtime cannot wait inside of another.
         let dropped = std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-            runtime.block_on(on(&server, async |client| client.batch_execute(&drop).await))
+            runtime.block_on(on(&server, async |client| {
+                // It would look only every 100 ms whether those whom it ends are gone.
+                let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
+                while !client.query(end, &[&name]).await?.is_empty() {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+                client.batch_execute(&drop).await
+            }))
         });
         match dropped.join() {
             Ok(Ok(())) => {}
