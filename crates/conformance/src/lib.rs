@@ -47,7 +47,11 @@ pub mod boxed {
 }
 
 /// Runs one law on a fresh store, then the invariants.
-pub fn run<Making: Future<Output = Made>>(make: impl FnOnce() -> Making, law: fn(Bed) -> Boxed) {
+pub fn run<Making, Lawful>(make: impl FnOnce() -> Making, law: impl FnOnce(Bed) -> Lawful)
+where
+    Making: Future<Output = Made>,
+    Lawful: Future<Output = ()>,
+{
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
     runtime.expect("a runtime").block_on(async {
         let made = make().await;
@@ -102,7 +106,8 @@ macro_rules! law_tests {
             $(
                 #[test]
                 fn $law() {
-                    $crate::run($make, $crate::boxed::$module::$law);
+                    let law: fn($crate::Bed) -> $crate::Boxed = $crate::boxed::$module::$law;
+                    $crate::run($make, law);
                 }
             )*
         }

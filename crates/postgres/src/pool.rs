@@ -27,6 +27,7 @@ pub(crate) struct Connections {
     pub(crate) wakeups: Wakeups,
     begin: String,
     begin_merged: String,
+    begin_read: String,
 }
 
 impl Connections {
@@ -40,30 +41,43 @@ impl Connections {
             .runtime(deadpool_postgres::Runtime::Tokio1)
             .build()
             .map_err(|e| OpenError::Failed(e.to_string()))?;
-        let begin = |lock_timeout: Duration| {
+        // Statistics can make a claim look dear enough to be compiled, each time anew, which takes longer than to run it.
+        let begin = |begin: &str, lock_timeout: Duration| {
             let (ms, lock_ms) = (timeout.as_millis(), lock_timeout.as_millis());
-            // Statistics can make a claim look dear enough to be compiled, each time anew, which takes longer than to run it.
             format!(
-                "BEGIN; SET LOCAL statement_timeout = {ms}; SET LOCAL lock_timeout = {lock_ms}; SET LOCAL jit = off"
+                "{begin}; SET LOCAL statement_timeout = {ms}; SET LOCAL lock_timeout = {lock_ms}; SET LOCAL jit = off"
             )
         };
-        let (begin, begin_merged) = (begin(timeout / 3), begin(PATIENCE.min(timeout / 3)));
-        Ok(Self { pool, texts, wakeups: Wakeups::default(), begin, begin_merged })
+        Ok(Self {
+            pool,
+            texts,
+            wakeups: Wakeups::default(),
+            begin: begin("BEGIN", timeout / 3),
+            begin_merged: begin("BEGIN", PATIENCE.min(timeout / 3)),
+            begin_read: begin("BEGIN READ ONLY", timeout / 3),
+        })
     }
 
     pub(crate) async fn get(&self) -> Tried<Object> {
         Ok(self.pool.get().await?)
     }
 
-    /// Reads outside of a transaction.
+    /// Reads, in a transaction that can neither write nor take for ever.
     pub(crate) async fn read<T: Send + 'static>(
         self: &Arc<Self>,
         read: impl for<'c> Fn(&'c Db<'c>) -> Boxed<'c, Tried<T>> + Send + Sync + 'static,
     ) -> StoreResult<T> {
         let this = Arc::clone(self);
         spawned(async move {
-            let client = this.get().await?;
-            read(&Db::new(&client, &this.texts)).await
+            let mut lent = Lent(Some(this.get().await?));
+            let client = lent.client()?;
+            let db = Db::new(client, &this.texts);
+            let (begun, found) = tokio::join!(biased; client.batch_execute(&this.begin_read), read(&db));
+            if client.batch_execute("COMMIT").await.is_ok() {
+                lent.give_back();
+            }
+            begun?;
+            found
         })
         .await
     }

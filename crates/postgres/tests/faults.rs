@@ -5,12 +5,15 @@ mod support;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use support::cluster::Cluster;
 use support::load::Load;
 use support::proxy::Proxy;
-use support::{database, hand, until, wait_for};
+use support::{database, hand, soon, until, wait_for};
 use windlass_conformance::{Bed, at};
+use windlass_core::Filter;
 use windlass_postgres::{Options, PostgresStore};
+use windlass_store::List;
 
 async fn open(url: &str) -> (Arc<PostgresStore>, Bed) {
     let store = Arc::new(Options::new(url).pool(8).open().await.expect("a store"));
@@ -42,6 +45,26 @@ fn a_killed_server_loses_nothing() {
         // The store's connections before its server.
         drop((load, store));
         drop(cluster);
+    });
+}
+
+/// (views): whoever reads is told when it takes too long, as whoever writes is, and the next one is answered.
+#[test]
+fn a_read_does_not_wait_for_ever() {
+    wait_for(async {
+        let (url, _database) = database().await;
+        let store = Options::new(&url).timeout(Duration::from_millis(600)).open().await.expect("a store");
+        let bed = Bed::new(Arc::new(store));
+        let job = bed.enqueue(bed.job("work"), None).await.id;
+        let list = || List { filter: Filter::default(), cursor: None, limit: 10 };
+        let locker = hand(&url).await;
+        locker.batch_execute("BEGIN; LOCK TABLE windlass.jobs").await.expect("a lock");
+        let listed = soon("a list", bed.store.jobs(list(), None)).await;
+        let told = listed.expect_err("the table is locked").to_string();
+        assert!(told.contains("stayed locked too long"), "{told}");
+        locker.batch_execute("COMMIT").await.expect("no lock");
+        let listed = bed.store.jobs(list(), None).await.expect("a list").expect("a page");
+        assert_eq!(listed.items.iter().map(|l| l.job.id).collect::<Vec<_>>(), [job]);
     });
 }
 
