@@ -78,8 +78,8 @@ async fn alone(connections: &Arc<Connections>, request: &Arc<Settle>, now: Now) 
     rest(connections, request, completed, now).await
 }
 
-/// Completes what is held and simple, in one round trip. What is left out is asked for again as long as that helps: a claim
-/// that raced another holds rows of it locked until it ends, and one by one they would cost ten times as much.
+/// Completes what is held and simple, in one round trip. What is left out of several is asked for once more, and then waited
+/// for: a claim that raced another holds rows of it locked until it ends, and one by one they would cost ten times as much.
 async fn complete(
     connections: &Arc<Connections>,
     requests: Vec<Arc<Settle>>,
@@ -87,11 +87,11 @@ async fn complete(
 ) -> Tried<Vec<Completed>> {
     let mut completed = vec![Completed::new(); requests.len()];
     let requests = Arc::new(requests);
-    loop {
+    for wait in [false, true] {
         let left = |with| completions(&requests, with, &completed);
         let (with, without) = (left(true), left(false));
         let asked = with.len() + without.len();
-        let found = match complete_once(connections, &requests, with, without, now).await {
+        let found = match complete_once(connections, &requests, with, without, wait, now).await {
             Ok(found) => found,
             Err(failure) if completed.iter().all(HashMap::is_empty) => return Err(failure),
             Err(failure) if failure.may_be_one_items() => return Ok(completed),
@@ -105,9 +105,10 @@ async fn complete(
             connections.wakeups.hint(false);
         }
         if all || !some {
-            return Ok(completed);
+            break;
         }
     }
+    Ok(completed)
 }
 
 async fn complete_once(
@@ -115,6 +116,7 @@ async fn complete_once(
     requests: &Arc<Vec<Arc<Settle>>>,
     with: Vec<Place>,
     without: Vec<Place>,
+    wait: bool,
     now: Now,
 ) -> Tried<Vec<(Place, Version)>> {
     if with.is_empty() && without.is_empty() {
@@ -126,12 +128,16 @@ async fn complete_once(
             let asked = Arc::clone(&asked);
             Box::pin(async move {
                 let (requests, with, without) = &*asked;
-                // Both are on their way before the first is answered.
-                tokio::try_join!(
+                let job = |place: &Place| uuid(requests[place.request].items[place.item].job);
+                let waited: Vec<Uuid> = with.iter().chain(without).filter(|_| wait).map(job).collect();
+                // All of them are on their way before the first is answered.
+                let (_, with, without) = tokio::try_join!(
                     biased;
+                    db.wait_for(waited),
                     db.complete(requests, with, true, now),
                     db.complete(requests, without, false, now)
-                )
+                )?;
+                Ok((with, without))
             })
         })
         .await?;
@@ -216,6 +222,14 @@ async fn settle_one(connections: &Arc<Connections>, item: SettleItem, now: Now) 
 }
 
 impl Db<'_> {
+    /// Locks these rows, by id, for the rest of the transaction.
+    async fn wait_for(&self, jobs: Vec<Uuid>) -> Tried<()> {
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        self.rows(sql!("lock_jobs"), params![jobs]).await.map(|_| ())
+    }
+
     /// Completes what is held and simple; answers the versions by the item's place.
     async fn complete(
         &self,

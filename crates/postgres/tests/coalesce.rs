@@ -86,6 +86,30 @@ fn calls_at_once_share_commits() {
     });
 }
 
+/// (performance): completions whose rows somebody else holds locked for a moment are waited for together, and made in one
+/// more transaction.
+#[test]
+fn rows_locked_for_a_moment_are_settled_together() {
+    wait_for(async {
+        let (bed, hand, _database) = place().await;
+        let held = held(&bed, 50).await;
+        let lock = "SELECT FROM windlass.jobs WHERE id IN (SELECT id FROM windlass.jobs ORDER BY id LIMIT 20) FOR UPDATE";
+        hand.batch_execute(&format!("BEGIN; {lock}")).await.expect("locks");
+        let item = |c: &Claimed| SettleItem { job: c.job.id, token: c.lease.token, outcome: completes() };
+        let request = Settle { items: held.iter().map(item).collect() };
+        let settled = tokio::join!(bed.store.settle(request, None), async {
+            let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+            let waits = async || hand.query_one(waits, &[]).await.expect("a count").get::<_, i64>(0) > 0;
+            until("somebody waits", waits).await;
+            hand.batch_execute("COMMIT").await.expect("no locks");
+        });
+        let answers = settled.0.expect("the store answers");
+        assert!(answers.iter().all(|a| *a == Ok(Done::Moved(3, Status::Completed))), "{answers:?}");
+        assert_eq!(transactions(&hand, "job_completed").await, 2);
+        invariants::check(&bed).await;
+    });
+}
+
 /// J7, M1: ids that are taken are found among many that are not, and those still share their commits.
 #[test]
 fn a_taken_id_is_left_out_and_the_others_stay_together() {
