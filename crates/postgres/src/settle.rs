@@ -97,14 +97,14 @@ async fn complete(
             Err(failure) if failure.may_be_one_items() => return Ok(completed),
             Err(failure) => return Err(Failure::Partly(Box::new(failure))),
         };
-        let (some, all) = (!found.is_empty(), found.len() == asked);
+        let left = asked - found.len();
+        if !found.is_empty() {
+            connections.wakeups.hint(false);
+        }
         for (place, version) in found {
             completed[place.request].insert(place.item, version);
         }
-        if some {
-            connections.wakeups.hint(false);
-        }
-        if all || !some {
+        if left <= 1 {
             break;
         }
     }
@@ -124,7 +124,7 @@ async fn complete_once(
     }
     let (merged, asked) = (requests.len() > 1, Arc::new((Arc::clone(requests), with, without)));
     let (mut with, without) = connections
-        .try_single(merged, move |db| {
+        .try_single(merged || wait, move |db| {
             let asked = Arc::clone(&asked);
             Box::pin(async move {
                 let (requests, with, without) = &*asked;
