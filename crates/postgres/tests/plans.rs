@@ -324,8 +324,8 @@ fn every_statement_on_jobs_is_planned() {
     }
 }
 
-/// M12, R13: the server compiles no statement that moves jobs, however dear its planner takes it to be. After a million jobs
-/// passed, statistics make a claim look dear enough, and compiling takes fifty times as long as claiming.
+/// M12, R13: the server compiles no statement that moves jobs, however dear its planner takes it to be. When many jobs
+/// passed, statistics make a claim look dear, and compiling takes fifty times as long as claiming.
 #[test]
 fn nothing_that_moves_jobs_is_compiled() {
     wait_for(async {
