@@ -125,7 +125,10 @@ impl Drop for Database {
             runtime.block_on(on(&server, async |client| {
                 // It would look only every 100 ms whether those whom it ends are gone.
                 let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";
-                while !client.query(end, &[&name]).await?.is_empty() {
+                for _ in 0..100 {
+                    if client.query(end, &[&name]).await?.is_empty() {
+                        break;
+                    }
                     tokio::time::sleep(Duration::from_millis(2)).await;
                 }
                 client.batch_execute(&drop).await
