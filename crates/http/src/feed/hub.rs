@@ -73,7 +73,7 @@ pub(crate) struct Hub {
     ring: Mutex<Ring>,
     /// Grows with the ring and with what is covered: for who listens to everything.
     news: watch::Sender<(u64, u64)>,
-    /// For who listens to one job: the number of its newest item.
+    /// For who listens to one job: the number after that of its newest item.
     jobs: Mutex<HashMap<JobId, (watch::Sender<u64>, usize)>>,
     /// How many reads have begun.
     begun: AtomicU64,
@@ -195,27 +195,40 @@ impl Hub {
         let mut rates = self.rates.lock().unwrap_or_else(PoisonError::into_inner);
         items.iter().for_each(|item| rates.count(item));
         drop(rates);
-        let news = {
-            let mut ring = self.ring();
-            for item in &items {
-                ring.bytes += item.weight();
-                ring.items.push_back(Arc::clone(item));
-            }
-            while ring.items.len() > KEPT || (ring.bytes > KEPT_BYTES && ring.items.len() > 1) {
-                let Some(oldest) = ring.items.pop_front() else { break };
-                ring.bytes -= oldest.weight();
-                ring.base += 1;
-            }
-            ring.mark.end += items.len() as u64;
-            ring.mark.head = Some(Arc::new(page.next));
-            ring.mark.covered = covered.unwrap_or(ring.mark.covered);
-            (ring.mark.end, ring.mark.covered)
-        };
+        let news = self.push(&items, page.next, covered);
+        self.tell(&items, news);
+    }
+
+    /// Puts items into the ring, and answers how far it has come.
+    pub(super) fn push(&self, items: &[Arc<Item>], next: FeedCursor, covered: Option<u64>) -> (u64, u64) {
+        let mut ring = self.ring();
+        for item in items {
+            ring.bytes += item.weight();
+            ring.items.push_back(Arc::clone(item));
+        }
+        while ring.items.len() > KEPT || (ring.bytes > KEPT_BYTES && ring.items.len() > 1) {
+            let Some(oldest) = ring.items.pop_front() else { break };
+            ring.bytes -= oldest.weight();
+            ring.base += 1;
+        }
+        ring.mark.end += items.len() as u64;
+        ring.mark.head = Some(Arc::new(next));
+        ring.mark.covered = covered.unwrap_or(ring.mark.covered);
+        (ring.mark.end, ring.mark.covered)
+    }
+
+    /// Wakes whoever listens to the items that were pushed last.
+    pub(super) fn tell(&self, items: &[Arc<Item>], news: (u64, u64)) {
         let jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
         if !jobs.is_empty() {
-            for (number, item) in (news.0 - items.len() as u64..).zip(&items) {
+            // The newest first, so that whoever watches a job is woken once, however much of it came at once.
+            for (number, item) in (1..=news.0).rev().zip(items.iter().rev()) {
                 if let Some((sender, _)) = jobs.get(&item.job) {
-                    sender.send_replace(number + 1);
+                    sender.send_if_modified(|newest| {
+                        let is_newer = *newest < number;
+                        *newest = number.max(*newest);
+                        is_newer
+                    });
                 }
             }
         }
@@ -290,10 +303,11 @@ impl Hub {
         Some((ring.base + place as u64 + 1, ring.mark.epoch))
     }
 
-    /// The items of one job that are still kept.
-    pub(crate) fn of_job(&self, job: JobId, after: i64) -> Vec<Arc<Item>> {
+    /// The items of one job that are still kept, and the number of the first item that is, of whichever job.
+    pub(crate) fn of_job(&self, job: JobId, after: i64) -> (Vec<Arc<Item>>, u64) {
         let ring = self.ring();
-        ring.items.iter().filter(|item| item.job == job && item.version > after).cloned().collect()
+        let items = ring.items.iter().filter(|item| item.job == job && item.version > after);
+        (items.cloned().collect(), ring.base)
     }
 
     /// A page of the store's feed for one who is behind. Only so many ask at once.

@@ -33,6 +33,8 @@ struct Listener {
     kind: Name,
     /// The newest event that was told.
     told: Version,
+    /// What the reader had of this job at the last look.
+    seen: u64,
     /// Whether the log may hold more than was read.
     is_behind: bool,
     _counted: Counted,
@@ -56,6 +58,7 @@ async fn listener(call: &Call) -> Result<Listener, crate::problem::Problem> {
         watched,
         job: job.id,
         told,
+        seen: 0,
         is_behind: told < job.version,
         queue: job.queue,
         kind: job.kind,
@@ -115,7 +118,13 @@ impl Listener {
     /// What the reader kept of this job, if it follows on what was told.
     fn kept(&mut self) -> VecDeque<Bytes> {
         let mut frames = VecDeque::new();
-        for item in self.app.hub.of_job(self.job, self.told) {
+        // This first: what is told from here on is heard of again.
+        let newest = *self.watched.news.borrow_and_update();
+        let (items, base) = self.app.hub.of_job(self.job, self.told);
+        // What happened since the last look was kept, and is no more.
+        self.is_behind = newest > self.seen && newest <= base;
+        self.seen = newest;
+        for item in items {
             if item.version != self.told + 1 {
                 self.is_behind = true;
                 break;
@@ -151,7 +160,6 @@ impl Listen for Listener {
             if self.app.is_ending() {
                 return None;
             }
-            self.watched.news.mark_unchanged();
             // What is done now and then is boxed, so that many who only wait take little room.
             let frames = if self.is_behind { Box::pin(self.log()).await } else { self.kept() };
             if !frames.is_empty() {
@@ -166,9 +174,7 @@ impl Listen for Listener {
                     if changed.is_err() {
                         self.watched = self.app.hub.watch(self.job);
                         self.is_behind = true;
-                    } else if self.app.hub.of_job(self.job, self.told).is_empty() {
-                        // It was kept, and is no more.
-                        self.is_behind = true;
+                        self.seen = 0;
                     }
                 }
                 () = self.app.ending.reached(Level::Graceful) => return None,
@@ -178,5 +184,83 @@ impl Listen for Listener {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::hub::Hub;
+    use super::super::item::Item;
+    use super::*;
+    use crate::body::Patience;
+    use windlass_core::{Actor, Facts, FeedCursor, NewJob, Payload};
+    use windlass_memory::MemoryStore;
+    use windlass_store::{Enqueue, Feed, ReadFeed, Store, fresh};
+
+    async fn enqueue(store: &dyn Store, payload: &str) -> JobId {
+        let name = |text| Name::parse("name", text).unwrap();
+        let (id, facts) = (fresh::job_id(), Facts::new(name("kind"), name("queue")));
+        let payload = Some(Payload::from_value("payload", &payload, 1 << 20).unwrap());
+        let jobs = vec![NewJob { id, facts, payload, parent_token: None }];
+        store.enqueue(Enqueue { jobs, actor: Actor::api(), idempotency: None }, None).await.unwrap().unwrap();
+        id
+    }
+
+    /// What the reader does with a page, in its two halves.
+    struct Page(Vec<Arc<Item>>, (u64, u64));
+
+    impl Page {
+        async fn push(hub: &Hub, store: &MemoryStore, after: &mut FeedCursor) -> Self {
+            let request = ReadFeed { after: Some(after.clone()), limit: 100 };
+            let page = store.feed(request, None).await.unwrap().unwrap();
+            *after = page.next;
+            let items: Vec<_> = page.events.into_iter().map(|event| Arc::new(Item::new(event))).collect();
+            let news = hub.push(&items, after.clone(), None);
+            Self(items, news)
+        }
+
+        fn tell(self, hub: &Hub) {
+            hub.tell(&self.0, self.1);
+        }
+    }
+
+    /// J9: the log is read for what the reader keeps no more, and only then. A listener may take an item before it is
+    /// told of it, and is told of it afterwards.
+    #[tokio::test]
+    async fn the_log_is_read_only_for_what_was_dropped() {
+        let store = Arc::new(MemoryStore::new());
+        let app = Arc::new(App::new(store.clone(), Patience::default(), Duration::from_secs(15)));
+        let hub = Arc::clone(&app.hub);
+        let mut after = store.feed_head((), None).await.unwrap();
+        let job = enqueue(&*store, "small").await;
+        let name = |text| Name::parse("name", text).unwrap();
+        let mut listener = Listener {
+            who: Principal::Local,
+            watched: hub.watch(job),
+            job,
+            queue: name("queue"),
+            kind: name("kind"),
+            told: 0,
+            seen: 0,
+            is_behind: false,
+            _counted: hub.counted(),
+            app,
+        };
+        let page = Page::push(&hub, &store, &mut after).await;
+        assert_eq!((listener.kept().len(), listener.told), (2, 1), "an id and an event");
+        page.tell(&hub);
+        assert!(listener.watched.news.has_changed().unwrap());
+        assert!(listener.kept().is_empty() && !listener.is_behind, "it was taken already");
+
+        let large = "x".repeat(1_000_000);
+        listener.told = 0;
+        listener.seen = 0;
+        for _ in 0..20 {
+            enqueue(&*store, &large).await;
+        }
+        Page::push(&hub, &store, &mut after).await.tell(&hub);
+        assert!(listener.kept().is_empty() && listener.is_behind, "it was dropped before it was taken");
+        assert_eq!((listener.log().await.len(), listener.told), (1, 1));
+        assert!(listener.kept().is_empty() && !listener.is_behind, "and is asked for once");
     }
 }
