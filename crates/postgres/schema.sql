@@ -183,19 +183,24 @@ TABLE workers (
 INDEX answers_expiry ON answers USING btree (expires_at)
 INDEX approvals_job ON approvals USING btree (job_id, name, asked_version)
 INDEX approvals_status ON approvals USING btree (status, id)
-INDEX job_events_agent ON job_events USING btree (agent_id, job_id) WHERE (agent_id IS NOT NULL)
+INDEX job_events_agent ON job_events USING btree (agent_id,
+  job_id) WITH (deduplicate_items=off) WHERE (agent_id IS NOT NULL)
 UNIQUE INDEX job_events_key ON job_events USING btree (job_id, key) WHERE (key IS NOT NULL)
-INDEX job_events_kind ON job_events USING btree (kind, job_id) WHERE (kind IS NOT NULL)
-INDEX job_events_parent ON job_events USING btree (parent_id, job_id) WHERE (parent_id IS NOT NULL)
-INDEX job_events_seq ON job_events USING btree (seq)
+INDEX job_events_kind ON job_events USING btree (kind, job_id) WITH (deduplicate_items=off) WHERE (kind IS NOT NULL)
+INDEX job_events_parent ON job_events USING btree (parent_id,
+  job_id) WITH (deduplicate_items=off) WHERE (parent_id IS NOT NULL)
+INDEX job_events_seq ON job_events USING btree (seq) WITH (deduplicate_items=off)
 INDEX job_events_tags ON job_events USING gin (tags) WHERE (tags IS NOT NULL)
 INDEX job_events_tx ON job_events USING btree (tx)
 INDEX job_keys_job ON job_keys USING btree (job_id)
-INDEX jobs_deadline ON jobs USING btree (deadline_at, id) WHERE (deadline_at IS NOT NULL)
-INDEX jobs_due ON jobs USING btree (queue, priority DESC, due_at, id) WHERE (due_at IS NOT NULL)
-INDEX jobs_finished ON jobs USING btree (status, finished_at, id) WHERE (finished_at IS NOT NULL)
-INDEX jobs_parked ON jobs USING btree (status, id) WHERE (status = ANY (ARRAY['waiting'::text, 'assigned'::text]))
-INDEX jobs_worker ON jobs USING btree (worker_id, claim, id) WHERE (worker_id IS NOT NULL)
+INDEX jobs_deadline ON jobs USING btree (deadline_at, id) WITH (deduplicate_items=off) WHERE (deadline_at IS NOT NULL)
+INDEX jobs_due ON jobs USING btree (queue, priority DESC, due_at,
+  id) WITH (deduplicate_items=off) WHERE (due_at IS NOT NULL)
+INDEX jobs_finished ON jobs USING btree (status, finished_at,
+  id) WITH (deduplicate_items=off) WHERE (finished_at IS NOT NULL)
+INDEX jobs_parked ON jobs USING btree (status,
+  id) WITH (deduplicate_items=off) WHERE (status = ANY (ARRAY['waiting'::text, 'assigned'::text]))
+INDEX jobs_worker ON jobs USING btree (worker_id, claim, id) WITH (deduplicate_items=off) WHERE (worker_id IS NOT NULL)
 
 TRIGGER job_events_appended BEFORE INSERT ON job_events FOR EACH STATEMENT EXECUTE FUNCTION refuse_insert()
 TRIGGER job_events_immutable BEFORE UPDATE ON job_events FOR EACH ROW EXECUTE FUNCTION keep_history()

@@ -37,6 +37,7 @@ macro_rules! enqueue_laws {
             values_outside_their_limits_are_refused_by_name,
             values_at_their_limits_are_accepted,
             words_are_checked_where_they_are_made,
+            jobs_of_one_request_keep_what_each_says,
             a_request_is_taken_whole_or_not_at_all,
             a_request_of_too_many_is_refused_and_an_empty_one_is_fine,
             the_same_id_and_body_again_is_the_same_job,
@@ -354,6 +355,42 @@ pub async fn words_are_checked_where_they_are_made(_bed: Bed) {
     assert!(long.expect_err("too long").to_string().contains("100 bytes"), "the limit is named");
     let failure = windlass_core::Failure::new("a\nb", "x");
     assert!(failure.is_err() && windlass_core::Failure::new("x", "a\0b").is_err());
+}
+
+/// T1, J2, Q2: one job that differs from its neighbours in one thing, at each place among them.
+pub async fn jobs_of_one_request_keep_what_each_says(bed: Bed) {
+    let parent = bed.a_job(at(0)).await;
+    let differences: [fn(&mut NewJob, JobId); 16] = [
+        |job, _| job.facts.queue = name("other"),
+        |job, _| job.facts.kind = name("other"),
+        |job, _| job.facts.priority = -3,
+        |job, _| job.facts.run_at = RunAt::At(time(5_000)),
+        |job, _| job.facts.run_at = RunAt::After(7_000),
+        |job, _| job.facts.max_retries = 0,
+        |job, _| job.facts.timeout_ms = Some(1_000),
+        |job, _| job.facts.lease_ms = LeaseMs::new(5_000).ok(),
+        |job, _| job.facts.grace_ms = 1,
+        |job, _| job.facts.backoff = Some(Backoff { base_ms: 1, max_ms: 2, multiplier: 2.0, jitter: true }),
+        |job, _| job.facts.agent_id = Some(who("agent")),
+        |job, parent| job.facts.parent_id = Some(parent),
+        |job, _| job.facts.tags = vec![name("a"), name("b")],
+        |job, _| job.facts.metadata = object("{\"a\":1}"),
+        |job, _| job.facts.unique = Some(unique("default", &job.id.to_string(), Policy::Forever)),
+        |job, _| job.payload = None,
+    ];
+    for (n, differ) in differences.into_iter().enumerate() {
+        for place in 0..3 {
+            let mut jobs: Vec<NewJob> = (0..3).map(|_| bed.job("work")).collect();
+            differ(&mut jobs[place], parent);
+            bed.enqueue_all(jobs.clone(), at(1)).await;
+            for asked in jobs {
+                let view = bed.view(asked.id, at(1)).await;
+                let said = (&view.facts, &view.payload, &view.metadata);
+                assert_eq!(said, (&asked.facts, &asked.payload, &asked.facts.metadata), "{n} at {place}");
+                assert_eq!(view.job.due_at, Some(asked.facts.run_at.resolve(time(1))), "{n} at {place}");
+            }
+        }
+    }
 }
 
 /// Q11, T3, R1

@@ -61,13 +61,20 @@ CREATE TABLE windlass.jobs (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
+-- Where no two keys are alike, to look for such before a page is split is in vain: deduplicate_items.
+
 -- Who is next.
-CREATE INDEX jobs_due ON windlass.jobs (queue, priority DESC, due_at, id) WHERE due_at IS NOT NULL;
-CREATE INDEX jobs_deadline ON windlass.jobs (deadline_at, id) WHERE deadline_at IS NOT NULL;
+CREATE INDEX jobs_due ON windlass.jobs (queue, priority DESC, due_at, id)
+  WITH (deduplicate_items = off) WHERE due_at IS NOT NULL;
+CREATE INDEX jobs_deadline ON windlass.jobs (deadline_at, id)
+  WITH (deduplicate_items = off) WHERE deadline_at IS NOT NULL;
 -- A worker's dead entries pile up here; the claim keeps its repeat from wading through them.
-CREATE INDEX jobs_worker ON windlass.jobs (worker_id, claim, id) WHERE worker_id IS NOT NULL;
-CREATE INDEX jobs_finished ON windlass.jobs (status, finished_at, id) WHERE finished_at IS NOT NULL;
-CREATE INDEX jobs_parked ON windlass.jobs (status, id) WHERE status IN ('waiting', 'assigned');
+CREATE INDEX jobs_worker ON windlass.jobs (worker_id, claim, id)
+  WITH (deduplicate_items = off) WHERE worker_id IS NOT NULL;
+CREATE INDEX jobs_finished ON windlass.jobs (status, finished_at, id)
+  WITH (deduplicate_items = off) WHERE finished_at IS NOT NULL;
+CREATE INDEX jobs_parked ON windlass.jobs (status, id)
+  WITH (deduplicate_items = off) WHERE status IN ('waiting', 'assigned');
 
 -- What happened, append-only. Event 1 carries the payload and the immutable facts; lists filter by them here,
 -- where they are written once, never on the churning row.
@@ -96,10 +103,13 @@ CREATE TABLE windlass.job_events (
 CREATE UNIQUE INDEX job_events_key ON windlass.job_events (job_id, key) WHERE key IS NOT NULL;
 -- What is new to a reader, and the order of what a reader missed that was away for long.
 CREATE INDEX job_events_tx ON windlass.job_events (tx);
-CREATE INDEX job_events_seq ON windlass.job_events (seq);
-CREATE INDEX job_events_kind ON windlass.job_events (kind, job_id) WHERE kind IS NOT NULL;
-CREATE INDEX job_events_agent ON windlass.job_events (agent_id, job_id) WHERE agent_id IS NOT NULL;
-CREATE INDEX job_events_parent ON windlass.job_events (parent_id, job_id) WHERE parent_id IS NOT NULL;
+CREATE INDEX job_events_seq ON windlass.job_events (seq) WITH (deduplicate_items = off);
+CREATE INDEX job_events_kind ON windlass.job_events (kind, job_id)
+  WITH (deduplicate_items = off) WHERE kind IS NOT NULL;
+CREATE INDEX job_events_agent ON windlass.job_events (agent_id, job_id)
+  WITH (deduplicate_items = off) WHERE agent_id IS NOT NULL;
+CREATE INDEX job_events_parent ON windlass.job_events (parent_id, job_id)
+  WITH (deduplicate_items = off) WHERE parent_id IS NOT NULL;
 CREATE INDEX job_events_tags ON windlass.job_events USING gin (tags) WHERE tags IS NOT NULL;
 
 -- Unique keys and slots. They outlive jobs.

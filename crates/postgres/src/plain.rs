@@ -112,6 +112,21 @@ pub(crate) fn first(job: &NewJob) -> Enqueued {
     Enqueued { id: job.id, existed: false, payload_differs: false }
 }
 
+/// What is said of each job; nothing if it is said of none.
+fn said<T>(of_each: impl IntoIterator<Item = Option<T>>) -> Vec<Option<T>> {
+    let list: Vec<Option<T>> = of_each.into_iter().collect();
+    if list.iter().any(Option::is_some) { list } else { Vec::new() }
+}
+
+/// What is said of each job; one word if it is the same of all.
+fn said_once<T: PartialEq>(of_each: impl Iterator<Item = T>) -> Vec<T> {
+    let mut list: Vec<T> = of_each.collect();
+    if list.iter().all(|one| list.first() == Some(one)) {
+        list.truncate(1);
+    }
+    list
+}
+
 impl Db<'_> {
     /// Writes rows and first events. Says no if an id is taken: the transaction has then failed.
     pub(crate) async fn insert_jobs(&self, jobs: &[(&NewJob, &Actor)], now: Now) -> Tried<bool> {
@@ -119,13 +134,12 @@ impl Db<'_> {
             return Ok(true);
         }
         let facts = || jobs.iter().map(|(j, _)| &j.facts);
-        let run_at: Vec<Option<Ts>> =
-            facts().map(|f| if let RunAt::At(t) = f.run_at { Some(Ts(t)) } else { None }).collect();
-        let delay: Vec<Option<i64>> =
-            facts().map(|f| if let RunAt::After(ms) = f.run_at { Some(ms) } else { None }).collect();
+        let payloads = || jobs.iter().map(|(j, _)| j.payload.as_ref());
+        let run_at = |f: &Facts| if let RunAt::At(t) = f.run_at { Some(Ts(t)) } else { None };
+        let delay = |f: &Facts| if let RunAt::After(ms) = f.run_at { Some(ms) } else { None };
         let detail =
             |(j, _): &(&NewJob, _)| What::JobCreated(Box::new(j.facts.clone())).detail().unwrap_or_default();
-        let backoff = |f: &Facts| f.backoff.map(|b| serde_json::to_string(&b)).transpose();
+        let backoffs = facts().map(|f| f.backoff.map(|b| serde_json::to_string(&b)).transpose());
         let tags = |f: &Facts| {
             let tags: Vec<&str> = f.tags.iter().map(|t| t.as_str()).collect();
             (!tags.is_empty()).then(|| tags.join(","))
@@ -135,32 +149,26 @@ impl Db<'_> {
                 sql!("enqueue"),
                 params![
                     now.map(Ts),
-                    jobs.iter().map(|(_, actor)| actor.as_str()).collect::<Vec<&str>>(),
+                    said_once(jobs.iter().map(|(_, actor)| actor.as_str())),
                     jobs.iter().map(|(j, _)| uuid(j.id)).collect::<Vec<Uuid>>(),
-                    facts().map(|f| f.queue.as_str()).collect::<Vec<&str>>(),
-                    facts().map(|f| f.kind.as_str()).collect::<Vec<&str>>(),
-                    facts().map(|f| f.priority as i16).collect::<Vec<i16>>(),
-                    run_at,
-                    delay,
-                    facts().map(|f| f.max_retries).collect::<Vec<i32>>(),
-                    facts().map(|f| f.parent_id.map(uuid)).collect::<Vec<Option<Uuid>>>(),
-                    facts()
-                        .map(|f| f.unique.as_ref().map(|u| Policy::to_text(u.policy)))
-                        .collect::<Vec<Option<String>>>(),
-                    facts().map(|f| f.timeout_ms).collect::<Vec<Option<i64>>>(),
-                    facts().map(|f| f.lease_ms.map(LeaseMs::get)).collect::<Vec<Option<i64>>>(),
-                    facts().map(|f| f.grace_ms).collect::<Vec<i64>>(),
-                    facts().map(backoff).collect::<Result<Vec<Option<String>>, _>>()?,
-                    facts().map(|f| !f.metadata.is_empty()).collect::<Vec<bool>>(),
+                    said_once(facts().map(|f| f.queue.as_str())),
+                    said_once(facts().map(|f| f.kind.as_str())),
+                    said(facts().map(|f| Some(f.priority as i16).filter(|p| *p != 0))),
+                    said(facts().map(run_at)),
+                    said(facts().map(delay)),
+                    said_once(facts().map(|f| f.max_retries)),
+                    said(facts().map(|f| f.parent_id.map(uuid))),
+                    said(facts().map(|f| f.unique.as_ref().map(|u| Policy::to_text(u.policy)))),
+                    said(facts().map(|f| f.timeout_ms)),
+                    said(facts().map(|f| f.lease_ms.map(LeaseMs::get))),
+                    said(facts().map(|f| Some(f.grace_ms).filter(|ms| *ms != 0))),
+                    said(backoffs.collect::<Result<Vec<_>, _>>()?),
+                    said(facts().map(|f| (!f.metadata.is_empty()).then_some(true))),
                     jobs.iter().map(detail).collect::<Vec<String>>(),
-                    jobs.iter()
-                        .map(|(j, _)| j.payload.as_ref().map(Payload::is_json))
-                        .collect::<Vec<Option<bool>>>(),
-                    jobs.iter()
-                        .map(|(j, _)| j.payload.as_ref().map(Payload::as_bytes))
-                        .collect::<Vec<Option<&[u8]>>>(),
-                    facts().map(|f| f.agent_id.as_ref().map(Who::as_str)).collect::<Vec<Option<&str>>>(),
-                    facts().map(tags).collect::<Vec<Option<String>>>(),
+                    said(payloads().map(|p| p.map(Payload::is_json))),
+                    said(payloads().map(|p| p.map(Payload::as_bytes))),
+                    said(facts().map(|f| f.agent_id.as_ref().map(Who::as_str))),
+                    said(facts().map(tags)),
                 ],
             )
             .await;
