@@ -111,6 +111,9 @@ async fn run_case(
         let mut raw = None;
         if let Some((limit, rows)) = case.limit {
             raw = run_limit(limit, kind, server, count, report).await?.map(|raw| raw / rows);
+            if (limit, kind) == (Limit::Insert, Kind::Postgres) {
+                run_limit(Limit::Arrays, kind, server, count, report).await?;
+            }
         }
         let subject = Subject::open(kind, server).await?;
         let mut sample = case.run(&subject, count).await?;

@@ -53,6 +53,21 @@ pub async fn drain(server: &Server, count: usize) -> Tried<Sample> {
     Ok(sample)
 }
 
+/// How long an idle worker of its takes to begin a job, in milliseconds, with its defaults but for the concurrency.
+pub async fn pickup(server: &Server, samples: usize, concurrency: usize) -> Tried<Vec<f64>> {
+    install()?;
+    let database = server.database().await?;
+    let mut node = Command::new("node");
+    node.current_dir(FOLDER).args(["pickup.mjs", database.url()]);
+    node.args([samples, concurrency].map(|n| n.to_string())).stderr(Stdio::inherit());
+    let said = node.output().map_err(|e| format!("no node ({e}); install Node.js 20 or later"))?;
+    let took = serde_json::from_slice(&said.stdout);
+    database.close().await?;
+    took.map_err(|e| {
+        format!("the peer ended with {} and did not say how soon it began: {e}", said.status).into()
+    })
+}
+
 /// What its lock file names, once.
 fn install() -> Tried<()> {
     if Path::new(FOLDER).join("node_modules/graphile-worker").exists() {
