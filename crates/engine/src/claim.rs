@@ -3,7 +3,7 @@
 use crate::attempt::Attempt;
 use crate::engine::Shared;
 use crate::health;
-use crate::lanes::{Line, Ready};
+use crate::lanes::{Asked, Line, Ready};
 use crate::leases::Held;
 use crate::metrics::Kinds;
 use crate::repeat::{Pause, jittered};
@@ -29,12 +29,12 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     let mut hints = shared.store.hints().due;
     let (mut hinted, mut polled) = (true, false);
     let mut poll = IDLE;
-    let mut kinds = Kinds::default();
+    let mut brought = Brought::default();
     while shared.level() == Level::Working {
         if hinted {
             hints.borrow_and_update();
         }
-        let found = round(&shared, &mut kinds).await;
+        let found = round(&shared, &mut brought).await;
         if found.more {
             continue;
         }
@@ -57,6 +57,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
             }
         };
     }
+    brought.admit(&shared);
 }
 
 /// What a round of claims came to.
@@ -70,8 +71,32 @@ struct Found {
     room: bool,
 }
 
+/// The answer to a claim that is not taken in yet: where more is to be claimed, that goes out first.
+#[derive(Default)]
+struct Brought {
+    answer: Option<(Instant, Vec<Claimed>, Asked)>,
+    kinds: Kinds,
+}
+
+impl Brought {
+    fn admit(&mut self, shared: &Arc<Shared>) {
+        if let Some((sent, claimed, _asked)) = self.answer.take() {
+            admit(shared, &mut self.kinds, sent, claimed);
+        }
+    }
+}
+
+/// One round of claims. What the last one brought may stay behind if there is room for more, until that is asked for.
+async fn round(shared: &Arc<Shared>, brought: &mut Brought) -> Found {
+    let found = claim_all(shared, brought).await;
+    if !found.more {
+        brought.admit(shared);
+    }
+    found
+}
+
 /// One claim for every line that is known to have more, and one for all others together.
-async fn round(shared: &Arc<Shared>, kinds: &mut Kinds) -> Found {
+async fn claim_all(shared: &Arc<Shared>, brought: &mut Brought) -> Found {
     let mut found = Found::default();
     if shared.is_draining() || shared.is_choked() {
         return found;
@@ -95,7 +120,9 @@ async fn round(shared: &Arc<Shared>, kinds: &mut Kinds) -> Found {
             break;
         }
         let names = lines.iter().map(|line| line.queue.clone()).collect();
-        let Some((sent, claimed)) = claim(shared, names, max).await else { break };
+        let asked = Asked::of(&lines, max);
+        let answered = tokio::join!(biased; claim(shared, names, max), async { brought.admit(shared) }).0;
+        let Some((sent, claimed)) = answered else { break };
         let full = claimed.len() >= max;
         for line in &lines {
             // One job is a drop, and the next is hinted at; of several there may be more.
@@ -104,7 +131,10 @@ async fn round(shared: &Arc<Shared>, kinds: &mut Kinds) -> Found {
         }
         found.any |= !claimed.is_empty();
         found.more |= full;
-        admit(shared, kinds, sent, claimed);
+        brought.answer = Some((sent, claimed, asked));
+        if !full {
+            brought.admit(shared);
+        }
     }
     found
 }

@@ -168,11 +168,11 @@ pub(crate) async fn run(shared: Arc<Shared>, mut ended: UnboundedReceiver<Ended>
         biased;
         () = keep("heartbeat", || heartbeat::renew(again())) => {}
         () = keep("watch", || heartbeat::watch(again())) => {}
+        () = work_and_end(&shared) => {}
         () = settle_all(&shared, &mut ended) => {}
         () = open_apart(&shared, apart) => {}
         () = keep("register", || register::run(again())) => {}
         () = keep("sweeper", || sweeper::run(again())) => {}
-        () = work_and_end(&shared) => {}
     }
     let forgotten = shared.ask(shared.store.remove_worker(shared.identity.clone(), None));
     if !matches!(timeout(LAST, forgotten).await, Ok(Ok(()))) {

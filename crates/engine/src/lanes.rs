@@ -42,6 +42,8 @@ pub(crate) struct Line {
 struct State {
     ready: VecDeque<Ready>,
     lanes: usize,
+    /// What claims may bring or have brought that is not taken in yet.
+    asked: usize,
     /// Whether room is worth a claim: the last one may have left more behind, or there was no room to ask.
     hot: bool,
     pace: Pace,
@@ -92,7 +94,8 @@ impl Line {
         let mut state = self.lock();
         state.pace.measure(now);
         let ahead = state.pace.ahead;
-        let (held, ready) = (state.ready.len() + state.lanes, state.ready.len());
+        let ready = state.ready.len() + state.asked;
+        let held = ready + state.lanes;
         // A line that is filled ahead waits until half of it is used up: few large claims instead of many small ones.
         let waits = ready > 0 && ready > ahead / 2;
         let room = if waits { 0 } else { (self.concurrency + ahead).saturating_sub(held).min(CLAIM_MAX) };
@@ -129,6 +132,26 @@ impl Line {
             std::mem::take(&mut state.ready).into_iter().partition(old);
         state.ready = stay;
         back.into_iter().map(|ready| ready.attempt).collect()
+    }
+}
+
+/// Room in lines that a claim has asked to fill. It is theirs again when what the claim brought is taken in.
+pub(crate) struct Asked {
+    lines: Vec<Arc<Line>>,
+    max: usize,
+}
+
+impl Asked {
+    pub(crate) fn of(lines: &[&Arc<Line>], max: usize) -> Self {
+        let lines: Vec<Arc<Line>> = lines.iter().map(|line| Arc::clone(line)).collect();
+        lines.iter().for_each(|line| line.lock().asked += max);
+        Self { lines, max }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.lines.iter().for_each(|line| line.lock().asked -= self.max);
     }
 }
 

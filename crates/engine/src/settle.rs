@@ -24,19 +24,39 @@ pub(crate) struct Ended {
 /// Settles what comes until nobody can send any more. The channel has no limit of its own because a worker holds a
 /// limited number of leases, and each ends once.
 pub(crate) async fn run(shared: Arc<Shared>, queue: &mut UnboundedReceiver<Ended>) {
-    let mut batch = Vec::with_capacity(BATCH);
-    while queue.recv_many(&mut batch, BATCH).await > 0 {
+    let mut settled = Settled::default();
+    loop {
+        if queue.is_empty() {
+            settled.conclude(&shared);
+        }
+        let mut batch = Vec::with_capacity(BATCH);
+        if queue.recv_many(&mut batch, BATCH).await == 0 {
+            return;
+        }
         shared.metrics.settle_batch.record(batch.len() as f64);
-        let again = settle(&shared, std::mem::take(&mut batch)).await;
-        batch.reserve(BATCH);
-        if !again.is_empty() {
-            settle(&shared, again).await;
+        // The store has its next batch before the last one is put away.
+        let next = settle(&shared, batch);
+        settled = tokio::join!(biased; next, async { settled.conclude(&shared) }).0;
+    }
+}
+
+/// A batch that was answered.
+#[derive(Default)]
+struct Settled {
+    batch: Vec<Ended>,
+    answers: Vec<Answer>,
+}
+
+impl Settled {
+    fn conclude(&mut self, shared: &Shared) {
+        if !self.batch.is_empty() {
+            conclude(shared, std::mem::take(&mut self.batch), std::mem::take(&mut self.answers));
         }
     }
 }
 
-/// Settles a batch until the store answers or the leases are over, and answers what is to be settled otherwise.
-async fn settle(shared: &Shared, mut batch: Vec<Ended>) -> Vec<Ended> {
+/// Settles a batch until the store answers or the leases are over.
+async fn settle(shared: &Shared, mut batch: Vec<Ended>) -> Settled {
     let mut pause = Pause::default();
     loop {
         let over = shared.leases.over(batch.iter().map(|ended| &ended.attempt));
@@ -49,7 +69,7 @@ async fn settle(shared: &Shared, mut batch: Vec<Ended>) -> Vec<Ended> {
             }
         });
         if batch.is_empty() {
-            return Vec::new();
+            return Settled::default();
         }
         let item = |ended: &Ended| SettleItem {
             job: ended.attempt.job_id(),
@@ -60,7 +80,7 @@ async fn settle(shared: &Shared, mut batch: Vec<Ended>) -> Vec<Ended> {
         match shared.ask(shared.store.settle(request, None)).await {
             Ok(answers) => {
                 shared.health.answered(health::Line::Work);
-                return conclude(shared, batch, answers);
+                return Settled { batch, answers };
             }
             Err(error) => {
                 shared.health.failed(health::Line::Work, &error);
@@ -84,8 +104,7 @@ fn too_late(shared: &Shared, ended: &Ended) {
     note_timeout(shared, ended);
 }
 
-fn conclude(shared: &Shared, batch: Vec<Ended>, answers: Vec<Answer>) -> Vec<Ended> {
-    let mut again = Vec::new();
+fn conclude(shared: &Shared, batch: Vec<Ended>, answers: Vec<Answer>) {
     let (mut done, mut due) = (Vec::with_capacity(batch.len()), Vec::new());
     for (ended, answer) in batch.into_iter().zip(answers) {
         match answer {
@@ -98,7 +117,7 @@ fn conclude(shared: &Shared, batch: Vec<Ended>, answers: Vec<Answer>) -> Vec<End
                 done.push(ended.attempt);
             }
             Err(refusal) => match instead(&ended, &refusal) {
-                Some(outcome) => again.push(Ended { attempt: ended.attempt, outcome }),
+                Some(outcome) => shared.settle(Ended { attempt: ended.attempt, outcome }),
                 None => {
                     let job = ended.attempt.job_id();
                     tracing::error!(%job, %refusal, "an outcome was refused; the job is taken up when its lease is over");
@@ -110,7 +129,6 @@ fn conclude(shared: &Shared, batch: Vec<Ended>, answers: Vec<Answer>) -> Vec<End
     shared.leases.remove(&done);
     shared.clear();
     shared.soon.remember(due);
-    again
 }
 
 fn refused(shared: &Shared, ended: &Ended, refusal: &Refusal) {
