@@ -92,6 +92,10 @@ fn check_len(field: &str, len: usize, max: usize) -> Result<(), Invalid> {
 
 /// Counts brackets outside strings, so that a hostile document never recurses.
 fn check_depth(field: &str, bytes: &[u8]) -> Result<(), Invalid> {
+    // Nearly always: no more brackets at all than may be open at once, which is counted many bytes at a time.
+    if bytes.iter().filter(|&&b| b | 0x20 == b'{').count() <= JSON_DEPTH_MAX {
+        return Ok(());
+    }
     let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
     for &b in bytes {
         if in_string {
@@ -136,6 +140,9 @@ mod tests {
         assert!(Payload::json("payload", nested(64), 1 << 20).is_ok());
         assert!(Payload::json("payload", nested(65), 1 << 20).is_err());
         assert!(Payload::json("payload", nested(500_000), 1 << 20).is_err());
+        let objects = |n: usize| format!("{}1{}", "{\"a\":".repeat(n), "}".repeat(n));
+        assert!(Payload::json("payload", objects(64), 1 << 20).is_ok());
+        assert!(Payload::json("payload", objects(65), 1 << 20).is_err());
         assert!(Payload::json("payload", format!("\"{}\\\"[\"", "[".repeat(100)), 1 << 20).is_ok());
     }
 }
