@@ -166,3 +166,32 @@ async fn no_moment_to_enqueue_is_missed() {
         running.stop().await;
     }
 }
+
+/// (shutdown) Whenever a worker is told to end, also while a claim is under way that brings all it asked for: what it holds is
+/// completed or given back at once, and nobody waits for a lease to be over.
+#[tokio::test(start_paused = true)]
+async fn no_moment_to_end_leaves_a_lease_behind() {
+    for seed in 0..300 {
+        let running = Running::start(seed, 1 + seed as usize % 3).await;
+        let mut jobs = Vec::new();
+        for _ in 0..6 {
+            jobs.push(put(&running.store, "first").await);
+            jobs.push(put(&running.store, "second").await);
+        }
+        let store = Arc::clone(&running.store);
+        sleep(Duration::from_millis(store.draw(20))).await;
+        let told = Instant::now();
+        running.stop().await;
+        assert!(told.elapsed() < Duration::from_secs(1), "seed {seed}: it ended after {:?}", told.elapsed());
+        for id in jobs {
+            let job = store.inner.job(id, None).await.unwrap().unwrap().job;
+            // What was given back is due again, with no retry used up.
+            let status = job.status;
+            assert!(
+                matches!(status, Status::Pending | Status::Retry | Status::Completed),
+                "seed {seed}: it is {status}"
+            );
+            assert_eq!((job.retries, job.crashes), (0, 0), "seed {seed}");
+        }
+    }
+}
