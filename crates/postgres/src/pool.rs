@@ -39,6 +39,8 @@ impl Connections {
             .wait_timeout(Some(WAIT))
             .create_timeout(Some(WAIT))
             .runtime(deadpool_postgres::Runtime::Tokio1)
+            // Whoever has just worked has its plans at hand; keepalives look after those that rest.
+            .queue_mode(deadpool_postgres::QueueMode::Lifo)
             .build()
             .map_err(|e| OpenError::Failed(e.to_string()))?;
         // Statistics can make a claim look dear enough to be compiled, each time anew, which takes longer than to run it.
