@@ -53,8 +53,9 @@ pub async fn drain(server: &Server, count: usize) -> Tried<Sample> {
     Ok(sample)
 }
 
-/// How long an idle worker of its takes to begin a job, in milliseconds, with its defaults but for the concurrency.
-pub async fn pickup(server: &Server, samples: usize, concurrency: usize) -> Tried<Vec<f64>> {
+/// How long an idle worker of its takes to begin a job, in milliseconds, with its defaults but for the concurrency: from
+/// the acknowledged enqueue, and from its call.
+pub async fn pickup(server: &Server, samples: usize, concurrency: usize) -> Tried<(Vec<f64>, Vec<f64>)> {
     install()?;
     let database = server.database().await?;
     let mut node = Command::new("node");

@@ -1,6 +1,6 @@
-// How soon an idle graphile-worker begins a job: from the acknowledged addJob to the task's first line.
+// How soon an idle graphile-worker begins a job: from the acknowledged addJob to the task's first line, and from its call.
 //   node pickup.mjs URL SAMPLES CONCURRENCY
-// Says what every sample took, in milliseconds, as JSON.
+// Says what every sample took, in milliseconds, as JSON: two lists.
 import { setTimeout as sleep } from "node:timers/promises";
 import { Logger, makeWorkerUtils, run } from "graphile-worker";
 
@@ -18,16 +18,18 @@ const runner = await run({
 });
 // It listens before long.
 await sleep(1000);
-const took = [];
+const [took, whole] = [[], []];
 for (let n = 0; n < Number(samples); n += 1) {
   // The rhythm in which Windlass is asked.
   await sleep(8 + ((n * 7919) % 12000) / 1000);
   const begun = new Promise((resolve) => (begin = resolve));
+  const called = performance.now();
   await utils.addJob("noop", { n });
   const acknowledged = performance.now();
   took.push(Math.max(0, (await begun) - acknowledged));
+  whole.push((await begun) - called);
 }
 await runner.stop();
-console.log(JSON.stringify(took));
+console.log(JSON.stringify([took, whole]));
 await utils.release();
 process.exit(0);

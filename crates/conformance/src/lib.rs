@@ -17,6 +17,7 @@ pub mod claim;
 pub mod enqueue;
 pub mod faults;
 pub mod feed;
+pub mod hand;
 pub mod lease;
 pub mod list;
 pub mod operate;
@@ -68,6 +69,7 @@ macro_rules! suite {
     ($($make:tt)*) => {
         $crate::enqueue_laws!($($make)*);
         $crate::claim_laws!($($make)*);
+        $crate::hand_laws!($($make)*);
         $crate::lease_laws!($($make)*);
         $crate::settle_laws!($($make)*);
         $crate::append_laws!($($make)*);

@@ -6,6 +6,7 @@ use crate::health;
 use crate::lanes::{Asked, Line, Ready};
 use crate::leases::Held;
 use crate::metrics::Kinds;
+use crate::offer::{Made, OneMade, Told};
 use crate::repeat::{Pause, jittered};
 use crate::run::Bounds;
 use crate::settle::Ended;
@@ -29,11 +30,12 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     let mut hints = shared.store.hints().due;
     let (mut hinted, mut polled) = (true, false);
     let mut poll = IDLE;
-    let mut brought = Brought::default();
+    let (mut brought, mut made) = (Brought::default(), Made::new(&shared));
     while shared.level() == Level::Working {
         if hinted {
             hints.borrow_and_update();
         }
+        made.withdraw();
         let found = round(&shared, &mut brought).await;
         if found.more {
             continue;
@@ -46,18 +48,39 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         };
         // Without room a hint is no news: whoever makes room says so.
         let listen = hinted && found.room;
-        polled = tokio::select! {
-            () = shared.ending(Level::Graceful) => false,
-            () = shared.work.notified() => false,
-            () = shared.soon.next() => false,
-            () = tokio::time::sleep(jittered(poll)) => true,
-            changed = hints.changed(), if listen => {
-                hinted = changed.is_ok();
-                false
+        let poll_at = Instant::now() + jittered(poll);
+        polled = loop {
+            made.make(&shared);
+            tokio::select! {
+                () = shared.ending(Level::Graceful) => break false,
+                () = shared.work.notified() => break false,
+                () = shared.soon.next() => break false,
+                () = tokio::time::sleep_until(poll_at) => break true,
+                changed = hints.changed(), if listen => {
+                    hinted = changed.is_ok();
+                    break false;
+                }
+                (one, told) = made.answered() => take_in(&shared, &mut brought, one, told).await,
             }
         };
     }
+    made.withdraw();
+    while !made.is_empty() {
+        let (one, told) = made.answered().await;
+        take_in(&shared, &mut brought, one, told).await;
+    }
     brought.admit(&shared);
+}
+
+/// Takes in what came of an offer. Where nobody knows, the store does.
+async fn take_in(shared: &Arc<Shared>, brought: &mut Brought, made: OneMade, told: Option<Told>) {
+    let came = match told {
+        Some((taken_at, claimed)) => Some((taken_at, claimed.into_iter().map(|held| *held).collect())),
+        None => claim(shared, vec![made.queue().clone()], 1, made.claim().clone()).await,
+    };
+    if let Some((sent, claimed)) = came {
+        admit(shared, &mut brought.kinds, sent, claimed);
+    }
 }
 
 /// What a round of claims came to.
@@ -121,7 +144,8 @@ async fn claim_all(shared: &Arc<Shared>, brought: &mut Brought) -> Found {
         }
         let names = lines.iter().map(|line| line.queue.clone()).collect();
         let asked = Asked::of(&lines, max);
-        let answered = tokio::join!(biased; claim(shared, names, max), async { brought.admit(shared) }).0;
+        let claiming = claim(shared, names, max, fresh_claim(shared));
+        let answered = tokio::join!(biased; claiming, async { brought.admit(shared) }).0;
         let Some((sent, claimed)) = answered else { break };
         let full = claimed.len() >= max;
         for line in &lines {
@@ -139,10 +163,18 @@ async fn claim_all(shared: &Arc<Shared>, brought: &mut Brought) -> Found {
     found
 }
 
+/// A claim of this worker that was never used.
+pub(crate) fn fresh_claim(shared: &Shared) -> Claim {
+    Claim { worker: shared.identity.clone(), secret: fresh::secret(), lease_ms: shared.lease }
+}
+
 /// Claims until the store answers. The same secret again returns what it already holds, so a lost answer loses nothing.
-async fn claim(shared: &Shared, queues: Vec<Name>, max: usize) -> Option<(Instant, Vec<Claimed>)> {
-    let (worker, secret) = (shared.identity.clone(), fresh::secret());
-    let claim = Claim { worker, secret, lease_ms: shared.lease };
+async fn claim(
+    shared: &Shared,
+    queues: Vec<Name>,
+    max: usize,
+    claim: Claim,
+) -> Option<(Instant, Vec<Claimed>)> {
     let request = ClaimMany { queues, kinds: shared.kinds.clone(), max, claim };
     let (mut pause, mut unknown, mut patience) = (Pause::default(), None, None);
     loop {

@@ -7,6 +7,7 @@ use crate::health::Board;
 use crate::lanes::Line;
 use crate::leases::Leases;
 use crate::metrics::Metrics;
+use crate::offer::Offers;
 use crate::policy::{Policies, Policy};
 use crate::repeat::Pause;
 use crate::settle::{self, Ended};
@@ -52,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) leases: Leases,
     pub(crate) metrics: Metrics,
     pub(crate) health: Board,
+    /// Where this worker says that it waits.
+    pub(crate) offers: Offers,
     /// There may be room for a claim.
     pub(crate) work: Notify,
     /// There may be a deadline that has passed.
@@ -147,6 +150,8 @@ impl Shared {
             tracing::info!(worker = %self.identity, "drained by an operator: nothing new is taken");
             self.health.drain();
             self.give_back_unbegun();
+            // Whoever claims withdraws what it offers.
+            self.work.notify_one();
         }
     }
 

@@ -44,6 +44,8 @@ struct State {
     lanes: usize,
     /// What claims may bring or have brought that is not taken in yet.
     asked: usize,
+    /// Places that offers have reserved.
+    offered: usize,
     /// Whether room is worth a claim: the last one may have left more behind, or there was no room to ask.
     hot: bool,
     pace: Pace,
@@ -95,7 +97,7 @@ impl Line {
         state.pace.measure(now);
         let ahead = state.pace.ahead;
         let ready = state.ready.len() + state.asked;
-        let held = ready + state.lanes;
+        let held = ready + state.lanes + state.offered;
         // A line that is filled ahead waits until half of it is used up: few large claims instead of many small ones.
         let waits = ready > 0 && ready > ahead / 2;
         let room = if waits { 0 } else { (self.concurrency + ahead).saturating_sub(held).min(CLAIM_MAX) };
@@ -109,6 +111,17 @@ impl Line {
 
     pub(crate) fn set_hot(&self, hot: bool) {
         self.lock().hot = hot;
+    }
+
+    /// A place for a job that may come out of turn, if one is left beside it for those that come in theirs.
+    pub(crate) fn reserve(self: &Arc<Self>) -> Option<Reserved> {
+        let mut state = self.lock();
+        let held = state.ready.len() + state.asked + state.lanes + state.offered;
+        if state.hot || held + 2 > self.concurrency {
+            return None;
+        }
+        state.offered += 1;
+        Some(Reserved(Arc::clone(self)))
     }
 
     /// Takes claimed jobs in and opens lanes for them.
@@ -132,6 +145,15 @@ impl Line {
             std::mem::take(&mut state.ready).into_iter().partition(old);
         state.ready = stay;
         back.into_iter().map(|ready| ready.attempt).collect()
+    }
+}
+
+/// A place in a line, until it is dropped.
+pub(crate) struct Reserved(Arc<Line>);
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        self.0.lock().offered -= 1;
     }
 }
 

@@ -10,6 +10,7 @@
 //! | ending in two steps | [`Shutdown`] |
 //! | whether the worker works, for readiness | [`Health`] |
 //! | what a job falls back to | [`Policies`] |
+//! | a job put into the hands of a worker that waits | [`Offers`] |
 //! | asking again when an answer was lost | [`repeat`] |
 //! | traces across processes | [`TraceContext`] |
 //!
@@ -31,6 +32,7 @@ mod heartbeat;
 mod lanes;
 mod leases;
 mod metrics;
+mod offer;
 mod policy;
 mod record;
 mod register;
@@ -52,6 +54,7 @@ pub use attempt::Attempt;
 pub use error::{HandlerError, Then};
 pub use handler::{BoxError, Handler, Handlers};
 pub use health::Health;
+pub use offer::{Offer, Offers};
 pub use policy::{Policies, Policy};
 pub use repeat::repeat;
 pub use report::Report;

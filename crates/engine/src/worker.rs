@@ -6,6 +6,7 @@ use crate::health::{Board, Health};
 use crate::lanes::Line;
 use crate::leases::Leases;
 use crate::metrics::Metrics;
+use crate::offer::Offers;
 use crate::policy::{Policies, Policy};
 use crate::shutdown::Shutdown;
 use crate::soon::Soon;
@@ -40,6 +41,7 @@ use windlass_store::{Store, fresh};
 pub struct Worker {
     store: Arc<dyn Store>,
     apart: Option<Opener>,
+    offers: Offers,
     queues: Vec<(Name, usize)>,
     handlers: Handlers,
     policies: Policies,
@@ -59,6 +61,7 @@ impl Worker {
         Self {
             store,
             apart: None,
+            offers: Offers::default(),
             queues: Vec::new(),
             handlers: Handlers::new(),
             policies: Policies::new(),
@@ -207,6 +210,15 @@ impl Worker {
         self
     }
 
+    /// Where it says that it waits for a job, so that who enqueues in this process can put one into its hands. A queue
+    /// where two or more may run at once takes such a job out of turn; the last free place is kept for jobs in their
+    /// turn, so one that runs a job at a time runs all of them in order.
+    #[must_use]
+    pub fn offers(mut self, offers: Offers) -> Self {
+        self.offers = offers;
+        self
+    }
+
     /// The handlers that were given, with their layers.
     pub fn handlers(&self) -> &Handlers {
         &self.handlers
@@ -288,6 +300,7 @@ impl Worker {
             leases: Leases::default(),
             metrics: Metrics::new(),
             health: Board::new(self.health),
+            offers: self.offers,
             work: Notify::new(),
             sweep: Notify::new(),
             soon: Soon::default(),

@@ -9,7 +9,9 @@ use windlass_core::decide::{Command, Move, check_lease, counts_children, decide}
 use windlass_core::limits;
 use windlass_core::unique::Hold;
 use windlass_core::{Actor, Event, Job, JobId, LeaseHash, NewJob, Refusal, Timestamp, Token, What};
-use windlass_store::{BatchRefusal, Enqueue, Enqueued, Idempotency, Remember};
+use windlass_store::{
+    BatchRefusal, ClaimOne, Enqueue, EnqueueClaimed, Enqueued, Handed, Idempotency, Remember,
+};
 
 impl State {
     /// Enqueues all jobs of the request, or none and names the first bad one.
@@ -43,6 +45,26 @@ impl State {
             self.remember(Remember { idempotency, body }, now).map_err(refused)?;
         }
         Ok(planned.answers)
+    }
+
+    /// Enqueues one job and hands it out in the same breath.
+    pub fn enqueue_claimed(&mut self, request: EnqueueClaimed, now: Timestamp) -> Result<Handed, Refusal> {
+        let EnqueueClaimed { job, actor, claim } = request;
+        let (id, before) = (job.id, self.news);
+        let answers = self
+            .enqueue(Enqueue { jobs: vec![job], actor, idempotency: None }, now)
+            .map_err(|refused| refused.refusal)?;
+        let enqueued = answers.into_iter().next().ok_or(Refusal::NotFound)?;
+        // One that was there already is handed only to whom it was handed before.
+        let mut claimed = None;
+        if !enqueued.existed || (enqueued.id == id && self.is_held_under(id, &claim, now)) {
+            claimed = self.claim_one(ClaimOne { job: id, claim }, now).ok().map(Box::new);
+        }
+        if claimed.is_some() && !enqueued.existed {
+            // Events were written, and nothing is left to be taken.
+            self.news = Some(before.unwrap_or_default());
+        }
+        Ok(Handed { enqueued, claimed })
     }
 
     /// What the same request was answered before. A key that stands for another verb's answer was reused.

@@ -6,7 +6,7 @@
 //! | verb | file |
 //! |---|---|
 //! | what is stored, and the one function that changes a job | `state`, `index` |
-//! | enqueue | `enqueue` |
+//! | enqueue, enqueue_claimed | `enqueue` |
 //! | claim, claim_one | `claim` |
 //! | assign, start | `assign` |
 //! | extend | `lease` |

@@ -97,7 +97,7 @@ pub(crate) struct State {
     /// Answers to repeated requests.
     pub answers: BTreeMap<Key, Remembered>,
     /// Whether there is something new since the last look, and whether that includes a due job.
-    news: Option<bool>,
+    pub news: Option<bool>,
 }
 
 impl State {

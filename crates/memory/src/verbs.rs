@@ -48,6 +48,7 @@ verbs! {
     Leases {
         claim(ClaimMany) -> Vec<Claimed>;
         claim_one(ClaimOne) -> Result<Claimed, Refusal>;
+        enqueue_claimed(EnqueueClaimed) -> Result<Handed, Refusal>;
         assign(Assign) -> Vec<Answer>;
         start(Start) -> Result<Claimed, Refusal>;
         extend(Extend) -> Vec<Result<Extended, Refusal>>;

@@ -5,6 +5,7 @@ mod positions;
 use crate::db::{Db, Tx, sql, uuid};
 use crate::error::{Failure, Tried};
 use crate::param::params;
+use crate::plain::first;
 use crate::pool::Connections;
 use crate::row::{self, Columns, Ts};
 use positions::Place;
@@ -20,7 +21,7 @@ use windlass_core::{
     Actor, Event, Facts, Job, JobId, Lease, Metadata, Name, Payload, Refusal, Status, Timestamp, Version,
     Wake, What,
 };
-use windlass_store::{ClaimMany, ClaimOne, Claimed, Now, StoreResult};
+use windlass_store::{ClaimMany, ClaimOne, Claimed, EnqueueClaimed, Handed, Now, StoreResult};
 
 pub(crate) use positions::Positions;
 
@@ -202,6 +203,42 @@ impl Db<'_> {
             )
             .await?;
         self.taken(&rows, claim).await
+    }
+
+    /// Writes a plain job and hands it out, in one round trip. None if its id is taken: the transaction has then failed.
+    pub(crate) async fn insert_claimed(&self, request: &EnqueueClaimed, now: Now) -> Tried<Option<Handed>> {
+        let EnqueueClaimed { job, actor, claim } = request;
+        let new = [(job, actor)];
+        let (created, taken) =
+            tokio::join!(biased; self.inserted_at(&new, now), self.hand_out_new(job.id, claim, now));
+        let Some(created) = created? else { return Ok(None) };
+        let claimed = match taken? {
+            None => None,
+            Some(now) => {
+                let row = only_created(job.id, created, &job.facts, claim, now)?;
+                let held = self.claimed_with(row, claim, job.facts.clone(), job.payload.clone()).await?;
+                Some(Box::new(held))
+            }
+        };
+        Ok(Some(Handed { enqueued: first(job), claimed }))
+    }
+
+    /// Hands out a job that this transaction made, and tells the moment; none if it is not to be taken now.
+    async fn hand_out_new(&self, id: JobId, claim: &Claim, now: Now) -> Tried<Option<Timestamp>> {
+        let rows = self
+            .rows_kept(
+                sql!("claim_new"),
+                params![
+                    uuid(id),
+                    claim.worker.as_str(),
+                    claim.secret.0.as_slice(),
+                    claim.lease_ms.get(),
+                    number(claim),
+                    now.map(Ts),
+                ],
+            )
+            .await?;
+        rows.first().map(|row| Columns::new(row, 0).time()).transpose()
     }
 
     async fn taken(&self, rows: &[Row], claim: &Claim) -> Tried<Taken> {

@@ -200,6 +200,11 @@ impl<'c> Tx<'c> {
         self.due.fetch_or(due, Ordering::Relaxed);
     }
 
+    /// Says that what became due here was taken.
+    pub(crate) fn nothing_due(&self) {
+        self.due.store(false, Ordering::Relaxed);
+    }
+
     /// The moment that a test brought.
     pub(crate) fn given(&self) -> Now {
         self.given

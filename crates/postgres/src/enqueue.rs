@@ -5,10 +5,11 @@
 //! is there, and written under the unique constraints: whoever loses a race there looks again.
 
 use crate::batch::{self, Batcher};
+use crate::claim::holds;
 use crate::db::{Tx, sql, uuid};
 use crate::error::{Failure, Tried};
 use crate::param::params;
-use crate::plain::{first, is_plain};
+use crate::plain::{first, is_plain, is_plain_job};
 use crate::pool::Connections;
 use crate::row::{self, Ts};
 use std::collections::{BTreeMap, HashMap};
@@ -21,7 +22,7 @@ use windlass_core::{
     Actor, Facts, Invalid, Job, JobId, LeaseHash, NewJob, Payload, Refusal, Status, Timestamp, What,
 };
 use windlass_store::fresh::wall_clock;
-use windlass_store::{BatchRefusal, Enqueue, Enqueued, Now, StoreResult};
+use windlass_store::{BatchRefusal, ClaimOne, Enqueue, EnqueueClaimed, Enqueued, Handed, Now, StoreResult};
 
 /// What a request is answered.
 pub(crate) type Answered = Result<Vec<Enqueued>, BatchRefusal>;
@@ -56,6 +57,40 @@ pub(crate) async fn enqueue(
         .transact(now, move |tx| {
             let request = Arc::clone(&request);
             Box::pin(async move { tx.enqueue(&request).await })
+        })
+        .await
+}
+
+/// Enqueues one job and hands it out in the same transaction; a plain job in one round trip.
+pub(crate) async fn enqueue_claimed(
+    connections: &Arc<Connections>,
+    request: EnqueueClaimed,
+    now: Now,
+) -> StoreResult<Result<Handed, Refusal>> {
+    let request = Arc::new(request);
+    if is_plain_job(&request.job) {
+        // The horizon of a run time is ten years: any clock can tell.
+        let about = now.unwrap_or_else(wall_clock);
+        if let Err(invalid) = request.job.check(about) {
+            return Ok(Err(invalid.into()));
+        }
+        let asked = Arc::clone(&request);
+        let handed = connections
+            .single(move |db| {
+                let asked = Arc::clone(&asked);
+                Box::pin(async move { db.insert_claimed(&asked, now).await })
+            })
+            .await?;
+        if let Some(handed) = handed {
+            let due = request.job.facts.run_at.resolve(about) <= about;
+            connections.wakeups.hint(due && handed.claimed.is_none());
+            return Ok(Ok(handed));
+        }
+    }
+    connections
+        .transact(now, move |tx| {
+            let request = Arc::clone(&request);
+            Box::pin(async move { tx.enqueue_claimed(&request).await })
         })
         .await
 }
@@ -114,6 +149,27 @@ impl Tx<'_> {
             }
         }
         Ok(Ok(plan.answers))
+    }
+
+    async fn enqueue_claimed(&self, request: &EnqueueClaimed) -> Tried<Result<Handed, Refusal>> {
+        let EnqueueClaimed { job, actor, claim } = request;
+        let alone = Enqueue { jobs: vec![job.clone()], actor: actor.clone(), idempotency: None };
+        let enqueued = match self.enqueue(&alone).await? {
+            Ok(answers) => answers.into_iter().next().unwrap_or_else(|| first(job)),
+            Err(refused) => return Ok(Err(refused.refusal)),
+        };
+        // One that was there already is handed only to whom it was handed before.
+        if enqueued.existed {
+            let (row, now) = self.lock(job.id).await?;
+            if enqueued.id != job.id || !row.is_some_and(|row| holds(&row, claim, now)) {
+                return Ok(Ok(Handed { enqueued, claimed: None }));
+            }
+        }
+        let claimed = self.claim_one(&ClaimOne { job: job.id, claim: claim.clone() }).await?;
+        if claimed.is_ok() {
+            self.nothing_due();
+        }
+        Ok(Ok(Handed { enqueued, claimed: claimed.ok().map(Box::new) }))
     }
 
     /// One statement, if no id is taken; else none, and nothing was done.

@@ -25,7 +25,7 @@ struct Kept {
     gives: &'static [&'static str],
 }
 
-const KEPT: [Kept; 4] = [
+const KEPT: [Kept; 5] = [
     Kept {
         name: "enqueue",
         sql: sql!("enqueue"),
@@ -83,6 +83,12 @@ const KEPT: [Kept; 4] = [
             "boolean",
             "bytea",
         ],
+    },
+    Kept {
+        name: "claim_new",
+        sql: sql!("claim_new"),
+        takes: &["uuid", "text", "bytea", "bigint", "bigint", "timestamptz"],
+        gives: &["timestamptz"],
     },
     Kept {
         name: "settle_complete",

@@ -6,24 +6,25 @@ use crate::enqueue::Answered;
 use crate::error::Tried;
 use crate::param::params;
 use crate::pool::Connections;
-use crate::row::Ts;
+use crate::row::{Columns, Ts};
 use std::collections::HashSet;
 use std::sync::Arc;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 use windlass_core::unique::Policy;
-use windlass_core::{Actor, Facts, JobId, LeaseMs, NewJob, Payload, RunAt, What, Who};
+use windlass_core::{Actor, Facts, JobId, LeaseMs, NewJob, Payload, RunAt, Timestamp, What, Who};
 use windlass_store::fresh::wall_clock;
 use windlass_store::{Enqueue, Enqueued, Now, StoreResult};
 
-/// Whether nothing but its own id can be in a job's way.
+/// Whether nothing but the jobs' own ids can be in the way of a request.
 pub(crate) fn is_plain(request: &Enqueue) -> bool {
     let mut ids = HashSet::new();
-    request.idempotency.is_none()
-        && request
-            .jobs
-            .iter()
-            .all(|j| j.facts.unique.is_none() && j.facts.parent_id.is_none() && ids.insert(j.id))
+    request.idempotency.is_none() && request.jobs.iter().all(|job| is_plain_job(job) && ids.insert(job.id))
+}
+
+/// Whether nothing but its own id can be in a job's way.
+pub(crate) fn is_plain_job(job: &NewJob) -> bool {
+    job.facts.unique.is_none() && job.facts.parent_id.is_none()
 }
 
 /// A request of one plain job.
@@ -130,9 +131,11 @@ fn said_once<T: PartialEq>(of_each: impl Iterator<Item = T>) -> Vec<T> {
 impl Db<'_> {
     /// Writes rows and first events. Says no if an id is taken: the transaction has then failed.
     pub(crate) async fn insert_jobs(&self, jobs: &[(&NewJob, &Actor)], now: Now) -> Tried<bool> {
-        if jobs.is_empty() {
-            return Ok(true);
-        }
+        Ok(jobs.is_empty() || self.inserted_at(jobs, now).await?.is_some())
+    }
+
+    /// The same, and tells the moment.
+    pub(crate) async fn inserted_at(&self, jobs: &[(&NewJob, &Actor)], now: Now) -> Tried<Option<Timestamp>> {
         let facts = || jobs.iter().map(|(j, _)| &j.facts);
         let payloads = || jobs.iter().map(|(j, _)| j.payload.as_ref());
         let run_at = |f: &Facts| if let RunAt::At(t) = f.run_at { Some(Ts(t)) } else { None };
@@ -173,8 +176,8 @@ impl Db<'_> {
             )
             .await;
         match written {
-            Ok(_) => Ok(true),
-            Err(failure) if failure.code() == Some(&SqlState::UNIQUE_VIOLATION) => Ok(false),
+            Ok(rows) => rows.first().map(|row| Columns::new(row, 0).time()).transpose(),
+            Err(failure) if failure.code() == Some(&SqlState::UNIQUE_VIOLATION) => Ok(None),
             Err(failure) => Err(failure),
         }
     }

@@ -79,6 +79,13 @@ verbs! {
         write assign(Assign) -> Vec<Answer>;
         write start(Start) -> Result<Claimed, Refusal>;
         also {
+            async fn enqueue_claimed(
+                &self,
+                request: EnqueueClaimed,
+                now: Now,
+            ) -> StoreResult<Result<Handed, Refusal>> {
+                enqueue::enqueue_claimed(&self.connections, request, now).await
+            }
             async fn claim(&self, request: ClaimMany, now: Now) -> StoreResult<Vec<Claimed>> {
                 claim::claim(&self.connections, &self.positions, request, now).await
             }

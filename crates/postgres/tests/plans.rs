@@ -56,6 +56,12 @@ const PLANNED: &[Planned] = &[
         &["Index Scan using jobs_due on jobs", DUE],
     ),
     (
+        "claim_new",
+        "uuid, text, bytea, bigint, bigint, timestamptz",
+        "ID, 'w', '\\x00', 30000, 7, NULL",
+        &["Index Scan using jobs_pkey on jobs", "using queues_pkey on queues"],
+    ),
+    (
         "settle_complete",
         "uuid[], bytea[], bytea[], boolean[], timestamptz, boolean",
         "array_fill(ID::uuid, '{500}'), array_fill('\\x00'::bytea, '{500}'), \
@@ -167,7 +173,7 @@ const PLANNED: &[Planned] = &[
 ];
 
 /// Statements whose plans the server keeps, and the settings of their functions.
-const KEPT: [&str; 4] = ["claim", "settle_complete", "extend", "enqueue"];
+const KEPT: [&str; 5] = ["claim", "claim_new", "settle_complete", "extend", "enqueue"];
 const PINNED: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off;
     SET plan_cache_mode = force_generic_plan";
 const FREE: &str = "RESET enable_seqscan; RESET enable_hashjoin; RESET enable_mergejoin;

@@ -282,6 +282,11 @@ impl<'w, 'c> Tx<'w, 'c> {
         self.due.set(true);
     }
 
+    /// Sets whether a job is left that became due, when what did was taken.
+    pub(crate) fn set_due(&self, due: bool) {
+        self.due.set(due);
+    }
+
     fn hint_due(&self, job: &Job, now: Timestamp) {
         if job.status != Status::Running && job.is_due(now) {
             self.due.set(true);

@@ -1,7 +1,8 @@
 //! How jobs enter: all of a request or nothing. Everything is checked before the first write.
 
+use crate::claim::holds;
 use crate::db::{Tx, sql};
-use crate::error::Tried;
+use crate::error::{Failure, Tried};
 use std::collections::{BTreeMap, HashMap};
 use windlass_core::decide::{Command, check_lease, counts_children, decide};
 use windlass_core::limits::ENQUEUE_MAX;
@@ -9,7 +10,7 @@ use windlass_core::unique::Hold;
 use windlass_core::{
     Actor, Event, Facts, Invalid, Job, JobId, LeaseHash, NewJob, Payload, Refusal, Timestamp, Unique, What,
 };
-use windlass_store::{BatchRefusal, Enqueue, Enqueued};
+use windlass_store::{BatchRefusal, ClaimOne, Enqueue, EnqueueClaimed, Enqueued, Handed};
 
 /// What is known of a request before anything is written.
 #[derive(Default)]
@@ -61,6 +62,31 @@ impl Tx<'_, '_> {
         Ok(Ok(plan.answers))
     }
 
+    /// Enqueues one job and hands it out in the same breath.
+    pub(crate) fn enqueue_claimed(
+        &self,
+        request: &EnqueueClaimed,
+        now: Timestamp,
+    ) -> Tried<Result<Handed, Refusal>> {
+        let EnqueueClaimed { job, actor, claim } = request;
+        let (_, due_before) = self.hints();
+        let alone = Enqueue { jobs: vec![job.clone()], actor: actor.clone(), idempotency: None };
+        let enqueued = match self.enqueue(&alone, now)? {
+            Ok(answers) => answers.into_iter().next().unwrap_or_else(|| first(job)),
+            Err(refused) => return Ok(Err(refused.refusal)),
+        };
+        // One that was there already is handed only to whom it was handed before.
+        let mine = || Ok::<_, Failure>(self.job(job.id)?.is_some_and(|job| holds(&job, claim, now)));
+        if enqueued.existed && (enqueued.id != job.id || !mine()?) {
+            return Ok(Ok(Handed { enqueued, claimed: None }));
+        }
+        let claimed = self.claim_one(&ClaimOne { job: job.id, claim: claim.clone() }, now)?;
+        if claimed.is_ok() {
+            self.set_due(due_before);
+        }
+        Ok(Ok(Handed { enqueued, claimed: claimed.ok().map(Box::new) }))
+    }
+
     fn plan<'r>(&self, plan: &mut Plan<'r>, job: &'r NewJob, now: Timestamp) -> Tried<Result<(), Refusal>> {
         if let Err(invalid) = job.check(now) {
             return Ok(Err(invalid.into()));
@@ -81,7 +107,7 @@ impl Tx<'_, '_> {
         if let Err(refusal) = self.plan_parent(plan, job, now)? {
             return Ok(Err(refusal));
         }
-        plan.answers.push(Enqueued { id: job.id, existed: false, payload_differs: false });
+        plan.answers.push(first(job));
         plan.by_id.insert(job.id, job);
         plan.fresh.push(job);
         Ok(Ok(()))
@@ -186,4 +212,9 @@ fn created(job: &NewJob, actor: &Actor, now: Timestamp) -> Event {
         what: What::JobCreated(Box::new(job.facts.clone())),
         payload: job.payload.clone(),
     }
+}
+
+/// The answer for a job that is new.
+fn first(job: &NewJob) -> Enqueued {
+    Enqueued { id: job.id, existed: false, payload_differs: false }
 }

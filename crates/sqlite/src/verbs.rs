@@ -63,6 +63,7 @@ verbs! {
     }
     Leases {
         write claim_one(request: ClaimOne) -> Result<Claimed, Refusal>;
+        write enqueue_claimed(request: EnqueueClaimed) -> Result<Handed, Refusal>;
         write assign(request: Assign) -> Vec<Answer>;
         write start(request: Start) -> Result<Claimed, Refusal>;
         write extend(request: Extend) -> Vec<Result<Extended, Refusal>>;

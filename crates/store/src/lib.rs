@@ -82,6 +82,13 @@ pub trait Leases: Send + Sync {
     async fn claim(&self, request: ClaimMany, now: Now) -> StoreResult<Vec<Claimed>>;
     /// Hands out one job by its id.
     async fn claim_one(&self, request: ClaimOne, now: Now) -> StoreResult<Result<Claimed, Refusal>>;
+    /// Enqueues a job and hands it out in the same breath, to a worker that waits for it. What cannot be handed out is
+    /// enqueued all the same. The same secret again returns the job that it already holds.
+    async fn enqueue_claimed(
+        &self,
+        request: EnqueueClaimed,
+        now: Now,
+    ) -> StoreResult<Result<Handed, Refusal>>;
     /// Gives jobs to workers, under the leader's epoch.
     async fn assign(&self, request: Assign, now: Now) -> StoreResult<Vec<Answer>>;
     /// Starts an assigned job; refused unless it is assigned to this worker, by this assignment and epoch.

@@ -285,6 +285,26 @@ pub struct ClaimOne {
     pub claim: Claim,
 }
 
+/// A job to enqueue for a worker that waits for it.
+#[derive(Debug, Clone)]
+pub struct EnqueueClaimed {
+    /// The job.
+    pub job: NewJob,
+    /// Who enqueues.
+    pub actor: Actor,
+    /// For whom, with which secret, for how long.
+    pub claim: Claim,
+}
+
+/// A job that was enqueued for a worker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Handed {
+    /// The answer for who enqueued it.
+    pub enqueued: Enqueued,
+    /// The job in the worker's hands; none if it was there already, is for later, or its queue is paused.
+    pub claimed: Option<Box<Claimed>>,
+}
+
 /// A job in a worker's hands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claimed {

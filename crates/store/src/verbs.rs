@@ -27,6 +27,7 @@ macro_rules! every_verb {
             Leases {
                 claim(ClaimMany) -> Vec<Claimed>;
                 claim_one(ClaimOne) -> Result<Claimed, Refusal>;
+                enqueue_claimed(EnqueueClaimed) -> Result<Handed, Refusal>;
                 assign(Assign) -> Vec<Answer>;
                 start(Start) -> Result<Claimed, Refusal>;
                 extend(Extend) -> Vec<Result<Extended, Refusal>>;

@@ -16,7 +16,7 @@ use serde::Serialize;
 use std::sync::Arc;
 use windlass_core::wait::Decision;
 use windlass_core::{Actor, ApprovalId, FeedCursor, Filter, JobId};
-use windlass_engine::Policies;
+use windlass_engine::{Offers, Policies};
 use windlass_store::{ApprovalView, JobView, List, ListApprovals, Listed, Page, Store};
 
 /// A handle to a store of jobs. Cloning it is cheap and gives the same one.
@@ -52,6 +52,8 @@ pub(crate) struct Inner {
     pub(crate) again: Option<Builder>,
     /// What jobs fall back to.
     pub(crate) fallbacks: Fallbacks,
+    /// The workers of this client that wait for a job.
+    pub(crate) offers: Offers,
     /// One reader of the feed for everybody who watches a job through this client.
     pub(crate) tail: Arc<Tail>,
 }
@@ -70,7 +72,8 @@ impl Client {
     pub(crate) fn over(opened: Opened, actor: Actor, schema: String, fallbacks: Fallbacks) -> Self {
         let Opened { store, again } = opened;
         let tail = Arc::new(Tail::new(Arc::clone(&store)));
-        Self { inner: Arc::new(Inner { store, actor, schema, again, fallbacks, tail }) }
+        let offers = Offers::default();
+        Self { inner: Arc::new(Inner { store, actor, schema, again, fallbacks, offers, tail }) }
     }
 
     /// What jobs fall back to, now.

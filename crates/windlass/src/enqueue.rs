@@ -4,9 +4,10 @@ use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::options::options;
-use crate::repeat::repeat;
+use crate::repeat::{PATIENCE, repeat};
 use std::future::IntoFuture;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 use windlass_core::limits::{Invalid, PAYLOAD_MAX_BYTES};
 use windlass_core::unique::{Policy as UniquePolicy, Scope, Unique};
@@ -213,7 +214,15 @@ pub(crate) async fn send(client: &Client, requests: Vec<Request>) -> Result<Vec<
     let finish = |(index, request): (usize, Request)| {
         request.finish(&policies).map_err(|invalid| BatchRefusal { index, refusal: invalid.into() })
     };
-    let jobs = requests.into_iter().enumerate().map(finish).collect::<Result<Vec<_>, _>>()?;
+    let mut jobs = requests.into_iter().enumerate().map(finish).collect::<Result<Vec<_>, _>>()?;
+    // A worker of this client that waits for such a job gets it in the same transaction.
+    if let [job] = &*jobs
+        && let Some(offer) = client.inner.offers.take(&job.facts)
+        && let Some(job) = jobs.pop()
+    {
+        let handed = offer.hand_over(Arc::clone(client.store()), job, client.actor(), PATIENCE).await?;
+        return Ok(vec![handed.map_err(|refusal| BatchRefusal { index: 0, refusal })?]);
+    }
     let request = windlass_store::Enqueue { jobs, actor: client.actor(), idempotency: None };
     Ok(repeat(|| client.store().enqueue(request.clone(), None)).await??)
 }

@@ -60,7 +60,8 @@ pub struct Worker<S = ()> {
 impl Worker<()> {
     /// A worker on the client's store, with nothing to do yet.
     pub fn new(client: Client) -> Self {
-        let inner = windlass_engine::Worker::new(Arc::clone(client.store()));
+        let inner =
+            windlass_engine::Worker::new(Arc::clone(client.store())).offers(client.inner.offers.clone());
         let state = Arc::new(());
         Self { client, state, inner, queues: Vec::new(), handlers: Vec::new(), wraps: Vec::new() }
     }

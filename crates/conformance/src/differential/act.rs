@@ -66,7 +66,11 @@ impl Twins {
     pub async fn takes(&mut self, act: &Act) -> Turned {
         match act {
             Act::Enqueue { .. } | Act::EnqueueAgain { .. } => self.enqueues(act).await?,
-            Act::Claim { .. } | Act::ClaimOne { .. } | Act::Extend { .. } | Act::Settle(_) => {
+            Act::Claim { .. }
+            | Act::ClaimOne { .. }
+            | Act::EnqueueClaimed { .. }
+            | Act::Extend { .. }
+            | Act::Settle(_) => {
                 self.leases(act).await?;
             }
             Act::Append { .. } | Act::Progress { .. } | Act::Step { .. } | Act::WriteLogs { .. } => {
@@ -125,6 +129,19 @@ impl Twins {
                 let claim = Claim { worker: worker(*w), secret, lease_ms };
                 let claimed = both!(self, claim_one, ClaimOne { job, claim });
                 self.tells("claim_one", claimed.is_ok());
+                self.leases.extend(claimed.iter().map(|c| (c.job.id, c.lease.token)));
+            }
+            Act::EnqueueClaimed { job, again, worker: w } => {
+                let repeated = again.and_then(|(place, _)| at_place(&self.sent, place).cloned());
+                let job = repeated.unwrap_or_else(|| self.new_job(job));
+                let secret = self.secret(again.is_some_and(|(_, same)| same));
+                let claim = Claim { worker: worker(*w), secret, lease_ms };
+                let request = EnqueueClaimed { job: job.clone(), actor: Actor::api(), claim };
+                let answer = both!(self, enqueue_claimed, request);
+                self.sent.push(job);
+                self.ids.extend(answer.iter().map(|handed| handed.enqueued.id));
+                let claimed = answer.ok().and_then(|handed| handed.claimed);
+                self.tells("enqueue_claimed", claimed.is_some());
                 self.leases.extend(claimed.iter().map(|c| (c.job.id, c.lease.token)));
             }
             Act::Extend { leases, ms } => {

@@ -109,6 +109,8 @@ pub fn claims() -> BoxedStrategy<Act> {
             |(worker, queues, kind, max, again)| Act::Claim { worker, queues, kind, max, again }
         ),
         1 => (place(), 0..3usize, again()).prop_map(|(job, worker, again)| Act::ClaimOne { job, worker, again }),
+        1 => (spec(), weighted(0.3, (place(), again())), 0..3usize)
+            .prop_map(|(job, again, worker)| Act::EnqueueClaimed { job, again, worker }),
     ]
     .boxed()
 }

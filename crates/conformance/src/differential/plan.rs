@@ -90,6 +90,11 @@ pub enum Act {
         worker: usize,
         again: bool,
     },
+    EnqueueClaimed {
+        job: Spec,
+        again: Option<(Place, bool)>,
+        worker: usize,
+    },
     Extend {
         leases: Vec<Shown>,
         ms: i64,
@@ -264,6 +269,7 @@ impl ReferenceStateMachine for Plan {
             Act::Enqueue { jobs, .. } => state.jobs += jobs.len(),
             Act::Claim { max, .. } => state.claims += usize::from(*max > 0),
             Act::ClaimOne { .. } | Act::Start { .. } => state.claims += 1,
+            Act::EnqueueClaimed { .. } => (state.jobs, state.claims) = (state.jobs + 1, state.claims + 1),
             Act::Settle(ends) => state.claims = state.claims.saturating_sub(ends.len()),
             _ => {}
         }

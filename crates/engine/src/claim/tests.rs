@@ -1,6 +1,7 @@
 //! Claims on a clock that moves only while everybody sleeps, so it tells whether a job had to wait for a poll.
 
 use crate::handler::Handler;
+use crate::offer::Offers;
 use crate::shutdown::Shutdown;
 use crate::worker::Worker;
 use async_trait::async_trait;
@@ -81,6 +82,7 @@ mod verbs {
 /// A worker on such a store, all on this one thread. Every job naps, and then says so.
 struct Running {
     store: Arc<Slow>,
+    offers: Offers,
     ended: UnboundedReceiver<()>,
     shutdown: Shutdown,
     engine: JoinSet<()>,
@@ -98,7 +100,9 @@ impl Running {
                 Ok(None)
             }
         });
+        let offers = Offers::default();
         let worker = Worker::new(Arc::clone(&store) as Arc<dyn Store>)
+            .offers(offers.clone())
             .queue("first", concurrency)
             .queue("second", concurrency)
             .handle("job", naps);
@@ -106,7 +110,7 @@ impl Running {
         engine.spawn(worker.engine(shutdown.clone(), Shutdown::new()).unwrap());
         // Its first look finds nothing.
         sleep(Duration::from_millis(20)).await;
-        Self { store, ended, shutdown, engine }
+        Self { store, offers, ended, shutdown, engine }
     }
 
     async fn stop(self) {
@@ -115,13 +119,28 @@ impl Running {
     }
 }
 
-async fn put(store: &Slow, queue: &str) -> JobId {
+fn job(queue: &str) -> NewJob {
     let name = |text| Name::parse("name", text).unwrap();
-    let (id, facts) = (fresh::job_id(), Facts::new(name("job"), name(queue)));
-    let jobs = vec![NewJob { id, facts, payload: None, parent_token: None }];
-    let request = Enqueue { jobs, actor: Actor::api(), idempotency: None };
+    let facts = Facts::new(name("job"), name(queue));
+    NewJob { id: fresh::job_id(), facts, payload: None, parent_token: None }
+}
+
+async fn put(store: &Slow, queue: &str) -> JobId {
+    let job = job(queue);
+    let id = job.id;
+    let request = Enqueue { jobs: vec![job], actor: Actor::api(), idempotency: None };
     store.enqueue(request, None).await.unwrap().unwrap();
     id
+}
+
+/// As [`put`], or into the hands of a worker that waits, if there is one: then it says so.
+async fn send(store: &Arc<Slow>, offers: &Offers, queue: &str) -> (JobId, bool) {
+    let job = job(queue);
+    let id = job.id;
+    let Some(offer) = offers.take(&job.facts) else { return (put(store, queue).await, false) };
+    let store = Arc::clone(store) as Arc<dyn Store>;
+    offer.hand_over(store, job, Actor::api(), Duration::ZERO).await.unwrap().unwrap();
+    (id, true)
 }
 
 /// (pickup) A job that comes alone is claimed once, and nothing is asked for before the next poll or hint.
@@ -142,6 +161,80 @@ async fn a_single_job_costs_one_claim() {
     running.stop().await;
 }
 
+/// (pickup) A job that is put into the hands of a worker that waits costs no claim at all.
+#[tokio::test(start_paused = true)]
+async fn a_job_for_a_worker_that_waits_costs_no_claim() {
+    let mut running = Running::start(7, 2).await;
+    for n in 1..=100 {
+        let before = running.store.claims();
+        let (id, handed) = send(&running.store, &running.offers, "first").await;
+        assert!(handed, "job {n}: it waits");
+        running.ended.recv().await.unwrap();
+        while running.store.inner.job(id, None).await.unwrap().unwrap().job.status != Status::Completed {
+            sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(running.store.claims(), before, "job {n}");
+        // Behind a poll, so that it does not come between.
+        while running.store.claims() == before {
+            sleep(Duration::from_millis(1)).await;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    running.stop().await;
+}
+
+/// (order) A queue that runs one job at a time takes none out of turn, and one that runs two keeps a place for those in theirs.
+#[tokio::test(start_paused = true)]
+async fn the_last_place_is_for_jobs_in_their_turn() {
+    let running = Running::start(1, 1).await;
+    assert!(running.offers.take(&job("first").facts).is_none());
+    running.stop().await;
+    let running = Running::start(1, 2).await;
+    let mut later = job("first");
+    later.facts.run_at = windlass_core::RunAt::After(1);
+    assert!(running.offers.take(&later.facts).is_none(), "for later");
+    assert!(running.offers.take(&job("third").facts).is_none(), "another queue");
+    later.facts = Facts::new(Name::parse("name", "other").unwrap(), Name::parse("name", "first").unwrap());
+    assert!(running.offers.take(&later.facts).is_none(), "another kind");
+    let taken = running.offers.take(&job("first").facts);
+    assert!(taken.is_some());
+    assert!(running.offers.take(&job("first").facts).is_none(), "one at a time");
+    // While it is under way, jobs come in their turn.
+    let mut running = running;
+    put(&running.store, "first").await;
+    running.ended.recv().await.unwrap();
+    drop(taken);
+    running.stop().await;
+}
+
+/// (lost answers) Whoever takes an offer along and is never heard of again keeps nothing from the worker: it asks what came of it.
+#[tokio::test(start_paused = true)]
+async fn an_offer_without_an_answer_is_asked_for() {
+    let mut running = Running::start(3, 2).await;
+    let job = job("first");
+    let offer = running.offers.take(&job.facts).unwrap();
+    let request = EnqueueClaimed { job, actor: Actor::api(), claim: offer.claim().clone() };
+    running.store.enqueue_claimed(request, None).await.unwrap().unwrap().claimed.unwrap();
+    let begun = Instant::now();
+    drop(offer);
+    running.ended.recv().await.unwrap();
+    assert!(begun.elapsed() < Duration::from_millis(100), "{:?}", begun.elapsed());
+    running.stop().await;
+}
+
+/// (drain) A drained worker offers nothing.
+#[tokio::test(start_paused = true)]
+async fn a_drained_worker_offers_nothing() {
+    let running = Running::start(5, 4).await;
+    let worker = running.store.workers((), None).await.unwrap().remove(0).id;
+    let actor = Actor::try_from("operator:ann").unwrap();
+    running.store.drain_worker(DrainWorker { id: worker, actor }, None).await.unwrap();
+    // It hears of it when it reports itself.
+    sleep(Duration::from_secs(60)).await;
+    assert!(running.offers.take(&job("first").facts).is_none());
+    running.stop().await;
+}
+
 /// (pickup) Whenever a job comes, in the middle of a claim, of a settle or while there is no room: it never waits for a poll.
 #[tokio::test(start_paused = true)]
 async fn no_moment_to_enqueue_is_missed() {
@@ -150,11 +243,15 @@ async fn no_moment_to_enqueue_is_missed() {
         let begun = Instant::now();
         let mut producers = JoinSet::new();
         for _ in 0..3 {
-            let store = Arc::clone(&running.store);
+            let (store, offers) = (Arc::clone(&running.store), running.offers.clone());
             producers.spawn(async move {
                 for _ in 0..5 {
                     store.nap().await;
-                    put(&store, if store.draw(2) == 0 { "first" } else { "second" }).await;
+                    let queue = if store.draw(2) == 0 { "first" } else { "second" };
+                    match store.draw(2) {
+                        0 => _ = put(&store, queue).await,
+                        _ => _ = send(&store, &offers, queue).await,
+                    }
                 }
             });
         }
@@ -173,15 +270,26 @@ async fn no_moment_to_enqueue_is_missed() {
 async fn no_moment_to_end_leaves_a_lease_behind() {
     for seed in 0..300 {
         let running = Running::start(seed, 1 + seed as usize % 3).await;
+        let (store, offers) = (Arc::clone(&running.store), running.offers.clone());
         let mut jobs = Vec::new();
         for _ in 0..6 {
-            jobs.push(put(&running.store, "first").await);
-            jobs.push(put(&running.store, "second").await);
+            jobs.push(put(&store, "first").await);
+            jobs.push(put(&store, "second").await);
         }
-        let store = Arc::clone(&running.store);
         sleep(Duration::from_millis(store.draw(20))).await;
         let told = Instant::now();
-        running.stop().await;
+        // Some are put into its hands while it ends.
+        let (sent, ()) = tokio::join!(
+            async {
+                let mut sent = Vec::new();
+                for _ in 0..6 {
+                    sent.push(send(&store, &offers, "first").await.0);
+                }
+                sent
+            },
+            running.stop()
+        );
+        jobs.extend(sent);
         assert!(told.elapsed() < Duration::from_secs(1), "seed {seed}: it ended after {:?}", told.elapsed());
         for id in jobs {
             let job = store.inner.job(id, None).await.unwrap().unwrap().job;

@@ -78,6 +78,7 @@ counting! {
     Leases {
         claim(ClaimMany) -> Vec<Claimed>;
         claim_one(ClaimOne) -> Result<Claimed, Refusal>;
+        enqueue_claimed(EnqueueClaimed) -> Result<Handed, Refusal>;
         assign(Assign) -> Vec<Answer>;
         start(Start) -> Result<Claimed, Refusal>;
         extend(Extend) -> Vec<Result<Extended, Refusal>>;

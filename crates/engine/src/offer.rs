@@ -1,0 +1,277 @@
+//! Offers: a worker that waits says so, and who enqueues in the same process puts a job into its hands.
+//!
+//! An offer is a claim that was not sent. Whoever enqueues takes it along, and the store enqueues and claims in one
+//! transaction: nobody has to be told of the job and ask for it. An offer that was taken is answered whatever happens,
+//! because it may have brought a job; where the answer is lost, the worker asks for what its claim holds.
+
+use crate::claim::fresh_claim;
+use crate::engine::Shared;
+use crate::lanes::{Line, Reserved};
+use crate::repeat::repeat;
+use crate::task;
+use futures_util::future::BoxFuture;
+use std::collections::VecDeque;
+use std::fmt;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use windlass_core::decide::Claim;
+use windlass_core::{Actor, Facts, Name, NewJob, Refusal, RunAt};
+use windlass_store::{Claimed, EnqueueClaimed, Enqueued, Store, StoreError, StoreResult};
+
+/// What became of an offer: when it was taken, and the job that came of it, if one did.
+pub(crate) type Told = (Instant, Option<Box<Claimed>>);
+
+/// The workers of a process that wait for a job. Share one between who enqueues and the workers of the same store.
+///
+/// ```
+/// # use std::{sync::Arc, time::Duration};
+/// # use windlass_core::{Actor, Facts, Name, NewJob};
+/// # use windlass_engine::{Handler, HandlerError, Offers, Worker};
+/// # use windlass_memory::MemoryStore;
+/// # use windlass_store::{Enqueue, Jobs, Store, fresh};
+/// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+/// let (store, offers) = (Arc::new(MemoryStore::new()) as Arc<dyn Store>, Offers::default());
+/// let echo = Handler::from_fn(|attempt| async move { Ok::<_, HandlerError>(attempt.payload().cloned()) });
+/// let worker = Worker::new(Arc::clone(&store)).offers(offers.clone()).queue("mail", 32).handle("email.send", echo);
+/// # let facts = Facts::new(Name::parse("kind", "email.send").unwrap(), Name::parse("queue", "mail").unwrap());
+/// # let job = NewJob { id: fresh::job_id(), facts, payload: None, parent_token: None };
+/// # let enqueueing = async {
+/// match offers.take(&job.facts) {
+///     Some(offer) => _ = offer.hand_over(store, job, Actor::api(), Duration::from_secs(10)).await?,
+///     None => _ = store.enqueue(Enqueue { jobs: vec![job], actor: Actor::api(), idempotency: None }, None).await?,
+/// }
+/// # Ok::<_, windlass_store::StoreError>(()) };
+/// # let (ran, sent) = tokio::join!(worker.run_until(async {}), enqueueing);
+/// # ran.unwrap(); sent.unwrap();
+/// # });
+/// ```
+#[derive(Clone, Default)]
+pub struct Offers(Arc<Open>);
+
+#[derive(Default)]
+struct Open {
+    /// How many there are, to be looked at without the lock.
+    count: AtomicUsize,
+    /// A blocking lock: it is held for a look.
+    line: Mutex<VecDeque<Waiting>>,
+}
+
+/// An offer that nobody has taken.
+struct Waiting {
+    queue: Name,
+    /// None means every kind.
+    kinds: Arc<[Name]>,
+    claim: Claim,
+    tell: oneshot::Sender<Told>,
+}
+
+impl Offers {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Waiting>> {
+        self.0.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes what is offered, and counts it.
+    fn change<T>(&self, change: impl FnOnce(&mut VecDeque<Waiting>) -> T) -> T {
+        let mut line = self.lock();
+        let changed = change(&mut line);
+        self.0.count.store(line.len(), Ordering::Relaxed);
+        changed
+    }
+
+    /// A worker that waits for such a job, if it is to run now. Whoever has waited longest comes first.
+    pub fn take(&self, facts: &Facts) -> Option<Offer> {
+        if self.0.count.load(Ordering::Relaxed) == 0 || facts.run_at != RunAt::Now {
+            return None;
+        }
+        let fits =
+            |w: &Waiting| w.queue == facts.queue && (w.kinds.is_empty() || w.kinds.contains(&facts.kind));
+        let taken = self.change(|line| line.iter().position(fits).and_then(|place| line.remove(place)))?;
+        Some(Offer { claim: taken.claim, taken_at: Instant::now(), tell: taken.tell })
+    }
+}
+
+impl fmt::Debug for Offers {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Offers").field("open", &self.lock().len()).finish()
+    }
+}
+
+/// A worker's offer, taken along to the store.
+pub struct Offer {
+    claim: Claim,
+    /// The lease counts from here.
+    taken_at: Instant,
+    /// Dropped without a word, it means that nobody knows.
+    tell: oneshot::Sender<Told>,
+}
+
+impl Offer {
+    /// Enqueues the job and puts it into the worker's hands, in one transaction. A call whose answer was lost is repeated
+    /// until `patience` is over. Dropping what this returns does not stop it: the worker waits for its answer.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn hand_over(
+        self,
+        store: Arc<dyn Store>,
+        job: NewJob,
+        actor: Actor,
+        patience: Duration,
+    ) -> StoreResult<Result<Enqueued, Refusal>> {
+        let request = EnqueueClaimed { job, actor, claim: self.claim.clone() };
+        let handing = async move {
+            match repeat(patience, || store.enqueue_claimed(request.clone(), None)).await {
+                Ok(Ok(handed)) => {
+                    self.tell(handed.claimed);
+                    Ok(Ok(handed.enqueued))
+                }
+                Ok(Err(refusal)) => {
+                    self.tell(None);
+                    Ok(Err(refusal))
+                }
+                Err(unknown @ StoreError::Indeterminate(_)) => Err(unknown),
+                Err(failed) => {
+                    self.tell(None);
+                    Err(failed)
+                }
+            }
+        };
+        ToItsEnd(Some(Box::pin(handing))).await
+    }
+
+    /// Under which claim the job is enqueued.
+    #[cfg(test)]
+    pub(crate) fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    fn tell(self, claimed: Option<Box<Claimed>>) {
+        if let Err((_, Some(held))) = self.tell.send((self.taken_at, claimed)) {
+            let job = held.job.id;
+            tracing::warn!(%job, "its worker has ended; the job is taken up when its lease is over");
+        }
+    }
+}
+
+impl fmt::Debug for Offer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Offer").field("worker", &self.claim.worker).finish_non_exhaustive()
+    }
+}
+
+/// A future that, once begun, runs to its end even if nobody waits for it any more.
+struct ToItsEnd<T: Send + 'static>(Option<BoxFuture<'static, T>>);
+
+impl<T: Send + 'static> Future for ToItsEnd<T> {
+    type Output = T;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
+        let Some(rest) = &mut self.0 else { return Poll::Pending };
+        let polled = rest.as_mut().poll(cx);
+        if polled.is_ready() {
+            self.0 = None;
+        }
+        polled
+    }
+}
+
+impl<T: Send + 'static> Drop for ToItsEnd<T> {
+    fn drop(&mut self) {
+        if let (Some(rest), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
+            task::detach_on(&runtime, async { drop(rest.await) });
+        }
+    }
+}
+
+/// The offers that one worker has made.
+pub(crate) struct Made {
+    kinds: Arc<[Name]>,
+    made: Vec<OneMade>,
+}
+
+/// An offer as its worker knows it. It is withdrawn with its end.
+pub(crate) struct OneMade {
+    offers: Offers,
+    line: Arc<Line>,
+    claim: Claim,
+    told: oneshot::Receiver<Told>,
+    /// What it may bring has a place in its line.
+    _place: Reserved,
+}
+
+impl OneMade {
+    pub(crate) fn queue(&self) -> &Name {
+        &self.line.queue
+    }
+
+    /// What it stands for: under it, the store tells what came of the offer.
+    pub(crate) fn claim(&self) -> &Claim {
+        &self.claim
+    }
+
+    /// Whether nobody has taken it; nobody can any more.
+    fn withdraw(&self) -> bool {
+        let mine = |w: &Waiting| w.claim.secret == self.claim.secret;
+        self.offers.change(|line| line.iter().position(mine).map(|place| line.remove(place))).is_some()
+    }
+}
+
+impl Drop for OneMade {
+    fn drop(&mut self) {
+        self.withdraw();
+    }
+}
+
+impl Made {
+    pub(crate) fn new(shared: &Shared) -> Self {
+        Self { kinds: shared.kinds.as_slice().into(), made: Vec::new() }
+    }
+
+    /// Makes an offer for every line that has a place to spare beside the one that is kept for jobs in their turn.
+    pub(crate) fn make(&mut self, shared: &Shared) {
+        if shared.is_draining() || shared.is_choked() {
+            return;
+        }
+        for line in &shared.lines {
+            if self.made.iter().any(|made| Arc::ptr_eq(&made.line, line)) {
+                continue;
+            }
+            let Some(place) = line.reserve() else { continue };
+            let (claim, (tell, told)) = (fresh_claim(shared), oneshot::channel());
+            let kinds = Arc::clone(&self.kinds);
+            let waiting = Waiting { queue: line.queue.clone(), kinds, claim: claim.clone(), tell };
+            shared.offers.change(|open| open.push_back(waiting));
+            let (offers, line) = (shared.offers.clone(), Arc::clone(line));
+            self.made.push(OneMade { offers, line, claim, told, _place: place });
+        }
+    }
+
+    /// Takes back what nobody has taken. What was taken stays until it is answered.
+    pub(crate) fn withdraw(&mut self) {
+        self.made.retain(|made| !made.withdraw());
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.made.is_empty()
+    }
+
+    /// The next offer that is answered, and how; nothing if nobody knows. Safe to drop.
+    pub(crate) async fn answered(&mut self) -> (OneMade, Option<Told>) {
+        poll_fn(|cx| {
+            for place in 0..self.made.len() {
+                if let Poll::Ready(told) = Pin::new(&mut self.made[place].told).poll(cx) {
+                    return Poll::Ready((self.made.swap_remove(place), told.ok()));
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
