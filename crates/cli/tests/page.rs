@@ -8,7 +8,7 @@
 
 mod bed;
 
-use bed::{Bed, wait_for};
+use bed::{Bed, free_port, wait_for};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -22,10 +22,7 @@ struct Serving {
 
 impl Serving {
     fn start(command: &str) -> Self {
-        let address = {
-            let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-            socket.local_addr().unwrap().to_string()
-        };
+        let address = format!("127.0.0.1:{}", free_port());
         let mut serving = Self { bed: Bed::new(), address, number: 0 };
         serving.again(command);
         serving

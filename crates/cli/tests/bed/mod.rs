@@ -209,9 +209,13 @@ pub fn wait_for(mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// A port that was free a moment ago.
+/// A port that was free a moment ago, and that nobody gets by chance.
 pub fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    // Below the range from which the system gives ports to connections and to whoever asks for any.
+    (0..1_000)
+        .map(|_| 10_000 + u16::from_be_bytes(windlass_store::fresh::random()) % 20_000)
+        .find(|port| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .expect("a free port")
 }
 
 /// Sends a signal with the shell's own means.

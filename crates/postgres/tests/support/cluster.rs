@@ -32,10 +32,7 @@ impl Cluster {
 
     /// The same, in a folder that holds what the settings name.
     pub fn start_on_port_in(folder: PathBuf, settings: &[&str]) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        let port = free.local_addr().expect("an address").port();
-        drop(free);
-        Self::start_in(folder, Some(port), settings)
+        Self::start_in(folder, Some(free_port()), settings)
     }
 
     fn start_in(folder: PathBuf, port: Option<u16>, settings: &[&str]) -> Self {
@@ -143,6 +140,15 @@ impl Cluster {
         let keeper = self.keeper.stdin.as_mut().expect("a keeper that listens");
         writeln!(keeper, "{word}").expect("the keeper listens");
     }
+}
+
+/// A port that was free a moment ago, and that nobody gets by chance.
+fn free_port() -> u16 {
+    // Below the range from which the system gives ports to connections and to whoever asks for any.
+    (0..1_000)
+        .map(|_| 10_000 + u16::from_be_bytes(windlass_store::fresh::random()) % 20_000)
+        .find(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok())
+        .expect("a free port")
 }
 
 /// A folder for one server.
