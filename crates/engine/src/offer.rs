@@ -9,14 +9,13 @@ use crate::engine::Shared;
 use crate::lanes::{Line, Reserved};
 use crate::repeat::repeat;
 use crate::task;
-use futures_util::future::BoxFuture;
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -70,6 +69,7 @@ struct Waiting {
     kinds: Arc<[Name]>,
     claim: Claim,
     tell: oneshot::Sender<Told>,
+    runtime: Handle,
 }
 
 impl Offers {
@@ -93,7 +93,8 @@ impl Offers {
         let fits =
             |w: &Waiting| w.queue == facts.queue && (w.kinds.is_empty() || w.kinds.contains(&facts.kind));
         let taken = self.change(|line| line.iter().position(fits).and_then(|place| line.remove(place)))?;
-        Some(Offer { claim: taken.claim, taken_at: Instant::now(), tell: taken.tell })
+        let Waiting { claim, tell, runtime, .. } = taken;
+        Some(Offer { claim, taken_at: Instant::now(), tell, runtime })
     }
 }
 
@@ -110,11 +111,14 @@ pub struct Offer {
     taken_at: Instant,
     /// Dropped without a word, it means that nobody knows.
     tell: oneshot::Sender<Told>,
+    /// Where the worker's handlers run, for who enqueues outside of any runtime.
+    runtime: Handle,
 }
 
 impl Offer {
     /// Enqueues the job and puts it into the worker's hands, in one transaction. A call whose answer was lost is repeated
-    /// until `patience` is over. Dropping what this returns does not stop it: the worker waits for its answer.
+    /// until `patience` is over. Once begun it goes on, also if what this returns is dropped or never looked at again: the
+    /// worker waits for its answer.
     ///
     /// # Errors
     /// If the store does not answer.
@@ -126,6 +130,8 @@ impl Offer {
         patience: Duration,
     ) -> StoreResult<Result<Enqueued, Refusal>> {
         let request = EnqueueClaimed { job, actor, claim: self.claim.clone() };
+        let runtime = Handle::try_current().unwrap_or_else(|_| self.runtime.clone());
+        let (tell, told) = oneshot::channel();
         let handing = async move {
             match repeat(patience, || store.enqueue_claimed(request.clone(), None)).await {
                 Ok(Ok(handed)) => {
@@ -143,7 +149,12 @@ impl Offer {
                 }
             }
         };
-        ToItsEnd(Some(Box::pin(handing))).await
+        // In a task of its own: the worker must not wait until somebody looks after what this returns.
+        task::detach_on(&runtime, async move {
+            let _dropped = tell.send(handing.await);
+        });
+        let given_up = |_| Err(StoreError::Indeterminate("the task that enqueued was given up".into()));
+        told.await.unwrap_or_else(given_up)
     }
 
     /// Under which claim the job is enqueued.
@@ -163,30 +174,6 @@ impl Offer {
 impl fmt::Debug for Offer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Offer").field("worker", &self.claim.worker).finish_non_exhaustive()
-    }
-}
-
-/// A future that, once begun, runs to its end even if nobody waits for it any more.
-struct ToItsEnd<T: Send + 'static>(Option<BoxFuture<'static, T>>);
-
-impl<T: Send + 'static> Future for ToItsEnd<T> {
-    type Output = T;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
-        let Some(rest) = &mut self.0 else { return Poll::Pending };
-        let polled = rest.as_mut().poll(cx);
-        if polled.is_ready() {
-            self.0 = None;
-        }
-        polled
-    }
-}
-
-impl<T: Send + 'static> Drop for ToItsEnd<T> {
-    fn drop(&mut self) {
-        if let (Some(rest), Ok(runtime)) = (self.0.take(), Handle::try_current()) {
-            task::detach_on(&runtime, async { drop(rest.await) });
-        }
     }
 }
 
@@ -245,8 +232,8 @@ impl Made {
             }
             let Some(place) = line.reserve() else { continue };
             let (claim, (tell, told)) = (fresh_claim(shared), oneshot::channel());
-            let kinds = Arc::clone(&self.kinds);
-            let waiting = Waiting { queue: line.queue.clone(), kinds, claim: claim.clone(), tell };
+            let (kinds, runtime) = (Arc::clone(&self.kinds), shared.handlers_on.clone());
+            let waiting = Waiting { queue: line.queue.clone(), kinds, claim: claim.clone(), tell, runtime };
             shared.offers.change(|open| open.push_back(waiting));
             let (offers, line) = (shared.offers.clone(), Arc::clone(line));
             self.made.push(OneMade { offers, line, claim, told, _place: place });

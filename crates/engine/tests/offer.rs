@@ -5,6 +5,7 @@ mod bed;
 use bed::{Bed, Running, handler, new_job, until};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use windlass_core::{Actor, JobId, NewJob, Status};
@@ -91,6 +92,23 @@ on_every_store! {
             let view = bed.until_is(id, Status::Completed).await;
             assert_eq!((view.job.attempt, view.job.crashes), (1, 0), "dropped after {n}00 µs");
         }
+        running.stop().await;
+    }
+
+    /// J12: who enqueues and then looks elsewhere does not keep the job from the worker either.
+    #[test]
+    async fn a_caller_that_looks_elsewhere_keeps_nothing_from_the_worker(bed: Bed) {
+        let (offers, ran) = (Offers::default(), Ran::default());
+        let running = Running::start(bed.worker().offers(offers.clone()).handle("job", ran.handler()));
+        let job = new_job("job");
+        let id = job.id;
+        let offer = offered(&offers, &job).await;
+        let mut handing = Box::pin(offer.hand_over(Arc::clone(&bed.store), job, Actor::api(), PATIENCE));
+        let begun = std::future::poll_fn(|cx| Poll::Ready(handing.as_mut().poll(cx))).await;
+        assert!(begun.is_pending(), "{begun:?}");
+        until("it ran", || ran.times(id) == 1).await;
+        bed.until_is(id, Status::Completed).await;
+        assert_eq!(handing.await.unwrap().unwrap().id, id);
         running.stop().await;
     }
 
