@@ -6,7 +6,7 @@ use crate::health;
 use crate::lanes::{Asked, Line, Ready};
 use crate::leases::Held;
 use crate::metrics::Kinds;
-use crate::offer::{Made, OneMade, Told};
+use crate::offer::{Came, Made, OneMade, Told};
 use crate::repeat::{Pause, jittered};
 use crate::run::Bounds;
 use crate::settle::Ended;
@@ -73,10 +73,15 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 }
 
 /// Takes in what came of an offer. Where nobody knows, the store does.
-async fn take_in(shared: &Arc<Shared>, brought: &mut Brought, made: OneMade, told: Option<Told>) {
-    let came = match told {
-        Some((taken_at, claimed)) => Some((taken_at, claimed.into_iter().map(|held| *held).collect())),
-        None => claim(shared, vec![made.queue().clone()], 1, made.claim().clone()).await,
+async fn take_in(shared: &Arc<Shared>, brought: &mut Brought, made: OneMade, told: Told) {
+    let Told { since, came } = told;
+    let came = match came {
+        Came::Job(held) => Some((since, vec![*held])),
+        Came::Nothing => None,
+        Came::Unknown => {
+            let (queue, under) = (made.queue().clone(), made.claim().clone());
+            claim(shared, vec![queue], 1, under, Some(since)).await
+        }
     };
     if let Some((sent, claimed)) = came {
         admit(shared, &mut brought.kinds, sent, claimed);
@@ -144,7 +149,7 @@ async fn claim_all(shared: &Arc<Shared>, brought: &mut Brought) -> Found {
         }
         let names = lines.iter().map(|line| line.queue.clone()).collect();
         let asked = Asked::of(&lines, max);
-        let claiming = claim(shared, names, max, fresh_claim(shared));
+        let claiming = claim(shared, names, max, fresh_claim(shared), None);
         let answered = tokio::join!(biased; claiming, async { brought.admit(shared) }).0;
         let Some((sent, claimed)) = answered else { break };
         let full = claimed.len() >= max;
@@ -168,15 +173,17 @@ pub(crate) fn fresh_claim(shared: &Shared) -> Claim {
     Claim { worker: shared.identity.clone(), secret: fresh::secret(), lease_ms: shared.lease }
 }
 
-/// Claims until the store answers. The same secret again returns what it already holds, so a lost answer loses nothing.
+/// Claims until the store answers. The same secret again returns what it already holds, so a lost answer loses nothing; since
+/// when it may hold something is `unknown`, if anybody has used it before.
 async fn claim(
     shared: &Shared,
     queues: Vec<Name>,
     max: usize,
     claim: Claim,
+    mut unknown: Option<Instant>,
 ) -> Option<(Instant, Vec<Claimed>)> {
     let request = ClaimMany { queues, kinds: shared.kinds.clone(), max, claim };
-    let (mut pause, mut unknown, mut patience) = (Pause::default(), None, None);
+    let (mut pause, mut patience) = (Pause::default(), None);
     loop {
         // Leases count from the first call that may have been carried out.
         let sent = unknown.unwrap_or_else(Instant::now);

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Poll;
 use std::time::Duration;
@@ -22,10 +22,22 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use windlass_core::decide::Claim;
 use windlass_core::{Actor, Facts, Name, NewJob, Refusal, RunAt};
-use windlass_store::{Claimed, EnqueueClaimed, Enqueued, Store, StoreError, StoreResult};
+use windlass_store::{Claimed, EnqueueClaimed, Enqueued, Handed, Store, StoreError, StoreResult};
 
-/// What became of an offer: when it was taken, and the job that came of it, if one did.
-pub(crate) type Told = (Instant, Option<Box<Claimed>>);
+/// What became of an offer.
+pub(crate) struct Told {
+    /// Since when the store may have carried it out: the lease of what came of it counts from here.
+    pub(crate) since: Instant,
+    pub(crate) came: Came,
+}
+
+/// What came of an offer.
+pub(crate) enum Came {
+    Job(Box<Claimed>),
+    Nothing,
+    /// Nobody heard the store's answer.
+    Unknown,
+}
 
 /// The workers of a process that wait for a job. Share one between who enqueues and the workers of the same store.
 ///
@@ -94,7 +106,7 @@ impl Offers {
             |w: &Waiting| w.queue == facts.queue && (w.kinds.is_empty() || w.kinds.contains(&facts.kind));
         let taken = self.change(|line| line.iter().position(fits).and_then(|place| line.remove(place)))?;
         let Waiting { claim, tell, runtime, .. } = taken;
-        Some(Offer { claim, taken_at: Instant::now(), tell, runtime })
+        Some(Offer { claim, since: Instant::now(), tell: Some(tell), runtime })
     }
 }
 
@@ -107,10 +119,10 @@ impl fmt::Debug for Offers {
 /// A worker's offer, taken along to the store.
 pub struct Offer {
     claim: Claim,
-    /// The lease counts from here.
-    taken_at: Instant,
-    /// Dropped without a word, it means that nobody knows.
-    tell: oneshot::Sender<Told>,
+    /// Since when the store may have carried it out.
+    since: Instant,
+    /// Until it has said what came of it.
+    tell: Option<oneshot::Sender<Told>>,
     /// Where the worker's handlers run, for who enqueues outside of any runtime.
     runtime: Handle,
 }
@@ -123,7 +135,7 @@ impl Offer {
     /// # Errors
     /// If the store does not answer.
     pub async fn hand_over(
-        self,
+        mut self,
         store: Arc<dyn Store>,
         job: NewJob,
         actor: Actor,
@@ -133,21 +145,19 @@ impl Offer {
         let runtime = Handle::try_current().unwrap_or_else(|_| self.runtime.clone());
         let (tell, told) = oneshot::channel();
         let handing = async move {
-            match repeat(patience, || store.enqueue_claimed(request.clone(), None)).await {
-                Ok(Ok(handed)) => {
-                    self.tell(handed.claimed);
-                    Ok(Ok(handed.enqueued))
-                }
-                Ok(Err(refusal)) => {
-                    self.tell(None);
-                    Ok(Err(refusal))
-                }
-                Err(unknown @ StoreError::Indeterminate(_)) => Err(unknown),
-                Err(failed) => {
-                    self.tell(None);
-                    Err(failed)
-                }
-            }
+            let since = Since::default();
+            let answer =
+                repeat(patience, || since.noting(store.enqueue_claimed(request.clone(), None))).await;
+            self.since = since.first().unwrap_or(self.since);
+            let (answer, claimed) = match answer {
+                Ok(Ok(Handed { enqueued, claimed })) => (Ok(Ok(enqueued)), claimed),
+                Ok(Err(refusal)) => (Ok(Err(refusal)), None),
+                // Dropped without a word.
+                Err(unknown @ StoreError::Indeterminate(_)) => return Err(unknown),
+                Err(failed) => (Err(failed), None),
+            };
+            self.say(claimed.map_or(Came::Nothing, Came::Job));
+            answer
         };
         // In a task of its own: the worker must not wait until somebody looks after what this returns.
         task::detach_on(&runtime, async move {
@@ -163,11 +173,49 @@ impl Offer {
         &self.claim
     }
 
-    fn tell(self, claimed: Option<Box<Claimed>>) {
-        if let Err((_, Some(held))) = self.tell.send((self.taken_at, claimed)) {
+    /// Tells the worker, once.
+    fn say(&mut self, came: Came) {
+        let Some(tell) = self.tell.take() else { return };
+        if let Err(Told { came: Came::Job(held), .. }) = tell.send(Told { since: self.since, came }) {
             let job = held.job.id;
             tracing::warn!(%job, "its worker has ended; the job is taken up when its lease is over");
         }
+    }
+}
+
+impl Drop for Offer {
+    fn drop(&mut self) {
+        self.say(Came::Unknown);
+    }
+}
+
+/// Since when a claim that is sent again may have been carried out: as long as nothing happened, since the last call.
+#[derive(Default)]
+struct Since {
+    /// A blocking lock: it is held for a look.
+    sent: Mutex<Option<Instant>>,
+    is_unknown: AtomicBool,
+}
+
+impl Since {
+    /// Notes when a call is sent, and whether it may have been carried out unheard.
+    async fn noting<T>(&self, call: impl Future<Output = StoreResult<T>>) -> StoreResult<T> {
+        if !self.is_unknown.load(Ordering::Relaxed) {
+            *self.lock() = Some(Instant::now());
+        }
+        let answer = call.await;
+        if matches!(answer, Err(StoreError::Indeterminate(_))) {
+            self.is_unknown.store(true, Ordering::Relaxed);
+        }
+        answer
+    }
+
+    fn first(&self) -> Option<Instant> {
+        *self.lock()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -188,6 +236,7 @@ pub(crate) struct OneMade {
     offers: Offers,
     line: Arc<Line>,
     claim: Claim,
+    made_at: Instant,
     told: oneshot::Receiver<Told>,
     /// What it may bring has a place in its line.
     _place: Reserved,
@@ -236,7 +285,7 @@ impl Made {
             let waiting = Waiting { queue: line.queue.clone(), kinds, claim: claim.clone(), tell, runtime };
             shared.offers.change(|open| open.push_back(waiting));
             let (offers, line) = (shared.offers.clone(), Arc::clone(line));
-            self.made.push(OneMade { offers, line, claim, told, _place: place });
+            self.made.push(OneMade { offers, line, claim, made_at: Instant::now(), told, _place: place });
         }
     }
 
@@ -249,12 +298,15 @@ impl Made {
         self.made.is_empty()
     }
 
-    /// The next offer that is answered, and how; nothing if nobody knows. Safe to drop.
-    pub(crate) async fn answered(&mut self) -> (OneMade, Option<Told>) {
+    /// The next offer that is answered, and how. Safe to drop.
+    pub(crate) async fn answered(&mut self) -> (OneMade, Told) {
         poll_fn(|cx| {
             for place in 0..self.made.len() {
                 if let Poll::Ready(told) = Pin::new(&mut self.made[place].told).poll(cx) {
-                    return Poll::Ready((self.made.swap_remove(place), told.ok()));
+                    let made = self.made.swap_remove(place);
+                    // It cannot go without a word.
+                    let told = told.unwrap_or(Told { since: made.made_at, came: Came::Unknown });
+                    return Poll::Ready((made, told));
                 }
             }
             Poll::Pending

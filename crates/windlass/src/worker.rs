@@ -81,6 +81,9 @@ impl<S: Send + Sync + 'static> Worker<S> {
     }
 
     /// Takes from this queue, up to so many jobs at once. Queues are asked in the order they were named.
+    ///
+    /// While nothing is to be done, a job of this worker's own client is handed over in the transaction that enqueues it. The
+    /// last free place is kept for jobs in their turn, so with `1` all of them run in order.
     pub fn queue(mut self, name: &str, concurrency: usize) -> Self {
         self.queues.push(name.to_owned());
         self.with(|worker| worker.queue(name, concurrency))
