@@ -112,6 +112,7 @@ async fn run_case(
         if let Some((limit, rows)) = case.limit {
             raw = run_limit(limit, kind, server, count, report).await?.map(|raw| raw / rows);
             if (limit, kind) == (Limit::Insert, Kind::Postgres) {
+                run_limit(Limit::Unprepared, kind, server, count, report).await?;
                 run_limit(Limit::Arrays, kind, server, count, report).await?;
             }
         }

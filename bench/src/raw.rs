@@ -18,6 +18,8 @@ const BODY: [u8; 200] = [b'x'; 200];
 pub enum Limit {
     /// Rows per second, 1,000 rows of 200 bytes per statement and commit.
     Insert,
+    /// The same with PostgreSQL when nothing is prepared, as behind a transaction-mode pooler, and as Windlass does.
+    Unprepared,
     /// The same with PostgreSQL when the rows come as arrays, which is the fastest that one statement can be.
     Arrays,
     /// Commits per second, one row each.
@@ -30,6 +32,7 @@ impl Limit {
     pub fn name(self) -> &'static str {
         match self {
             Self::Insert => "raw-insert",
+            Self::Unprepared => "raw-unprepared",
             Self::Arrays => "raw-arrays",
             Self::Commit => "raw-commit",
             Self::Drain(1) => "raw-drain",

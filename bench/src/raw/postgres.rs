@@ -1,12 +1,12 @@
 //! The raw limit of PostgreSQL: two tables, the first with a primary key and a partial index like `jobs`, the second
-//! with a primary key like `job_events`; statements prepared once.
+//! with a primary key like `job_events`; statements prepared once, but where it says otherwise.
 
 use super::{BATCH, BODY, CLAIM, Limit};
 use crate::Tried;
 use crate::measure::{Meter, Sample};
 use crate::postgres::Database;
 use tokio::task::JoinSet;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 use windlass_store::fresh;
@@ -51,7 +51,8 @@ pub async fn run(limit: Limit, database: &Database, count: usize) -> Tried<Sampl
     let client = database.connect().await?;
     client.batch_execute(TABLES).await?;
     match limit {
-        Limit::Insert => insert(&client, database, count.div_ceil(2)).await,
+        Limit::Insert => insert(&client, database, count.div_ceil(2), true).await,
+        Limit::Unprepared => insert(&client, database, count.div_ceil(2), false).await,
         Limit::Arrays => {
             let meter = Meter::start(Some(database)).await?;
             let rows = insert_arrays(&client, count.div_ceil(2)).await?;
@@ -62,13 +63,14 @@ pub async fn run(limit: Limit, database: &Database, count: usize) -> Tried<Sampl
     }
 }
 
-/// So many rows into each of the two tables, one after the other, row by row in the statement.
-async fn insert(client: &Client, database: &Database, count: usize) -> Tried<Sample> {
+/// So many rows into each of the two tables, one after the other, row by row in the statement; prepared once, or sent as text.
+async fn insert(client: &Client, database: &Database, count: usize, prepared: bool) -> Tried<Sample> {
     let mut statements = Vec::new();
     for (table, between) in [("rows", "0, 0"), ("entries", "1")] {
         let value = |n| format!("(${}, {between}, ${})", 2 * n + 1, 2 * n + 2);
         let values: Vec<String> = (0..BATCH).map(value).collect();
-        statements.push(client.prepare(&format!("INSERT INTO {table} VALUES {}", values.join(", "))).await?);
+        let text = format!("INSERT INTO {table} VALUES {}", values.join(", "));
+        statements.push((client.prepare(&text).await?, text));
     }
     let (batches, body) = (count.div_ceil(BATCH), BODY.as_slice());
     let meter = Meter::start(Some(database)).await?;
@@ -76,8 +78,14 @@ async fn insert(client: &Client, database: &Database, count: usize) -> Tried<Sam
         let ids: Vec<Uuid> = (0..BATCH).map(|_| *fresh::job_id().as_uuid()).collect();
         let values: Vec<&(dyn ToSql + Sync)> =
             ids.iter().flat_map(|id| [id as &(dyn ToSql + Sync), &body]).collect();
-        for statement in &statements {
-            client.execute(statement, &values).await?;
+        for (statement, text) in &statements {
+            if prepared {
+                client.execute(statement, &values).await?;
+            } else {
+                let typed = values.iter().zip([Type::UUID, Type::BYTEA].into_iter().cycle());
+                let typed: Vec<_> = typed.map(|(value, of)| (*value, of)).collect();
+                client.query_typed(text, &typed).await?;
+            }
         }
     }
     meter.stop(Some(database), 2 * batches * BATCH).await

@@ -10,7 +10,7 @@ use std::path::Path;
 pub async fn run(limit: Limit, folder: &Path, count: usize) -> Tried<Sample> {
     let conn = open(&folder.join("raw.db"))?;
     match limit {
-        Limit::Insert | Limit::Arrays => insert(&conn, count).await,
+        Limit::Insert | Limit::Unprepared | Limit::Arrays => insert(&conn, count).await,
         Limit::Commit => commit(&conn, count).await,
         // One file, one writer: a second loop would only wait.
         Limit::Drain(_) => drain(&conn, count).await,
