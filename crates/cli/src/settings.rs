@@ -211,6 +211,7 @@ mod tests {
         Settings::read(&flags, &env).unwrap()
     }
 
+    /// T12, J1: where the store is comes from a URL, or else from the `DB_*` variables.
     #[test]
     fn the_strongest_source_counts() {
         let folder = tempfile::tempdir().unwrap();
@@ -235,6 +236,7 @@ mod tests {
         assert_eq!(of(read(flags(None), &[])), (STORE.into(), Source::Default));
     }
 
+    /// T12
     #[test]
     fn a_password_is_carried_over_and_never_shown() {
         let env = [("DB_HOST", "db"), ("DB_USER", "app"), ("DB_PASSWORD", "p@ss:w/rd"), ("DB_NAME", "jobs")];

@@ -173,6 +173,29 @@ fn each_kind_of_failure_has_its_exit_code() {
     assert_eq!(folder.code, 5, "{}", folder.err);
 }
 
+/// J1: the URL picks the store, and one that names none is told so, with what to write instead.
+#[test]
+fn the_url_picks_the_store() {
+    let bed = Bed::new();
+    bed.enqueue(&["sum"]);
+    assert_eq!(bed.json(&["jobs", "ls"])["jobs"].as_array().unwrap().len(), 1);
+    let another = format!("sqlite:{}", bed.path("another.db").display());
+    for url in ["memory:", &another] {
+        bed.run(&["migrate", "--store", url]).ok();
+        assert_eq!(bed.json(&["jobs", "ls", "--store", url])["jobs"], serde_json::json!([]), "{url}");
+    }
+    for (url, code, said) in [
+        ("nonsense", 2, "no scheme; use sqlite:PATH"),
+        ("mysql://db/x", 2, "\"mysql:\", which no store knows; use sqlite:PATH"),
+        ("sqlite:", 2, "names no file; use sqlite:PATH"),
+        ("postgres://", 5, "malformed: it names no host; write postgres://"),
+    ] {
+        let ran = bed.run(&["jobs", "ls", "--store", url]);
+        assert_eq!(ran.code, code, "{url}: {}", ran.err);
+        assert!(ran.err.contains(said), "{url}: {}", ran.err);
+    }
+}
+
 #[test]
 fn a_reader_that_goes_away_is_no_error() {
     let bed = Bed::new();

@@ -166,6 +166,7 @@ fn a_lost_lease_ends_the_program() {
     wait_for(|| !lives(&child) && !lives(&grandchild));
 }
 
+/// J1, J12: after the lease that was asked for.
 #[test]
 fn a_killed_workers_job_is_done_by_the_next() {
     let mut bed = Bed::new();
