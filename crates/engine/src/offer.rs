@@ -314,3 +314,27 @@ impl Made {
         .await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::time::sleep;
+
+    /// (leases) What certainly did not happen does not count, and what may have happened counts from its call.
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_counts_from_the_first_call_that_may_have_been_carried_out() {
+        let (since, second) = (Since::default(), Duration::from_secs(1));
+        let away = async || {
+            sleep(second).await;
+            Err::<(), _>(StoreError::Unavailable("away".into()))
+        };
+        since.noting(away()).await.unwrap_err();
+        since.noting(away()).await.unwrap_err();
+        let unheard = Instant::now();
+        since.noting(async { Err::<(), _>(StoreError::Indeterminate("cut".into())) }).await.unwrap_err();
+        sleep(second).await;
+        since.noting(away()).await.unwrap_err();
+        since.noting(async { Ok(()) }).await.unwrap();
+        assert_eq!(since.first(), Some(unheard));
+    }
+}
