@@ -1,8 +1,11 @@
 //! The sweep: the engine acts on what is past its deadline, once per row, whoever comes first.
 
-use crate::{Bed, Racer, at, completes, fails, for_approval, for_signal, note, stop, time, together, who};
+use crate::{
+    Bed, Racer, at, completes, fails, for_approval, for_children, for_signal, note, stop, time, together, who,
+};
 use std::collections::BTreeMap;
-use windlass_core::{Answer, Backoff, Done, JobId, NewJob, Outcome, Refusal, Status};
+use windlass_core::wait::WakeOutcome;
+use windlass_core::{Answer, Backoff, Done, JobId, NewJob, Outcome, Refusal, Status, Wait};
 use windlass_store::{Sweep, Swept};
 
 /// This module's laws, as tests.
@@ -20,6 +23,7 @@ macro_rules! sweep_laws {
             everything_past_its_deadline_gets_its_own_outcome,
             rows_that_cannot_be_acted_on_never_starve_the_rest,
             a_sweep_keeps_to_its_limit_and_goes_on,
+            a_parent_is_swept_with_its_children,
             parallel_sweeps_act_once_per_row,
             a_completion_racing_the_sweep_has_one_winner,
         );
@@ -193,6 +197,42 @@ pub async fn a_sweep_keeps_to_its_limit_and_goes_on(bed: Bed) {
         assert_eq!(swept.iter().map(|s| s.job).collect::<Vec<_>>(), [jobs[n]]);
     }
     assert_eq!(bed.sweeps(at(3)).await, []);
+}
+
+/// T7, M8: what is told to a job on the way is known when its turn comes.
+pub async fn a_parent_is_swept_with_its_children(bed: Bed) {
+    let held = async |timeout_ms: i64, parent: Option<JobId>, now: i64| {
+        let mut job = timed(&bed, 0);
+        (job.facts.timeout_ms, job.facts.parent_id) = (Some(timeout_ms), parent);
+        bed.holds("w", job, at(now)).await
+    };
+    for (start, parents, childs) in [(100, 20, 10), (200, 10, 20), (300, 10, 10)] {
+        let parent = held(parents, None, start).await.job.id;
+        let child = held(childs, Some(parent), start).await.job.id;
+        let swept = bed.sweeps(at(start + 20)).await;
+        let swept: Vec<_> = swept.into_iter().map(|s| s.job).collect();
+        assert_eq!(swept, if childs < parents { [child, parent] } else { [parent, child] });
+        for id in [parent, child] {
+            assert_eq!(bed.row(id).await.status, Status::TimedOut);
+        }
+        assert_eq!(bed.row(parent).await.children, 0, "the parent was told");
+    }
+    // A child that ends when the wait is over as well does not end the wait; one that ends before does.
+    for (start, waits, moved, outcome) in
+        [(400, 20, vec![3, 6], WakeOutcome::Expired), (500, 21, vec![3], WakeOutcome::Joined)]
+    {
+        let parent = held(1_000, None, start).await;
+        held(10, Some(parent.job.id), start).await;
+        let wait = Wait { expires_at: Some(time(start + waits)), ..for_children() };
+        bed.waits(&parent, wait, at(start)).await.expect("the holder may wait");
+        let swept = bed.sweeps(at(start + 20)).await;
+        let versions: Vec<_> = swept.iter().map(|s| s.answer.as_ref().expect("acted on").version()).collect();
+        assert_eq!(versions, moved, "{swept:?}");
+        let resumed = bed.claims_one("w", at(start + 20)).await;
+        let wake = resumed.wake.as_ref().expect("it waited");
+        assert_eq!((resumed.job.id, wake.outcome), (parent.job.id, outcome));
+        bed.settles(&resumed, completes(), at(start + 20)).await.expect("completed");
+    }
 }
 
 /// T7, R1

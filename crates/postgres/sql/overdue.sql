@@ -1,7 +1,6 @@
 -- Jobs past their deadline that can be acted on, oldest first. An assignment to a worker that is there is passed over,
 -- so that it never keeps the others waiting.
 -- $1 now  $2 limit
--- Differs: only ids; each is locked and looked at again by itself.
 SELECT id FROM windlass.jobs j
 WHERE deadline_at <= $1 AND (status <> 'assigned'
   OR NOT EXISTS (SELECT 1 FROM windlass.workers w WHERE w.id = j.worker_id AND w.expires_at > $1))

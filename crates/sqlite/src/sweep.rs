@@ -2,28 +2,25 @@
 
 use crate::db::{Tx, sql};
 use crate::error::Tried;
-use crate::row;
 use windlass_core::decide::{Command, decide};
 use windlass_core::limits::BATCH_MAX;
-use windlass_core::{Done, Timestamp};
+use windlass_core::{Done, JobId, Timestamp};
 use windlass_store::{Sweep, Swept};
 
 impl Tx<'_, '_> {
     pub(crate) fn sweep(&self, request: &Sweep, now: Timestamp) -> Tried<Vec<Swept>> {
         let limit = request.limit.min(BATCH_MAX) as i64;
         self.execute(sql!("forget_answers"), (now.as_micros(), limit))?;
-        let overdue = self.all(sql!("overdue"), (now.as_micros(), limit), row::job)?;
+        let overdue =
+            self.all(sql!("overdue"), (now.as_micros(), limit), |r| Ok(JobId::from_bytes(r.get(0)?)))?;
         let mut swept = Vec::new();
-        for job in overdue {
+        for id in overdue {
+            // As it is now: another of these may have told it something, as a child tells its parent.
+            let Some(job) = self.job(id)? else { continue };
             // The statement passed over assignments whose worker is there.
-            match decide(&job, Command::Expire { worker_gone: true }, now) {
-                Ok(step) => {
-                    self.write(&job, &step)?;
-                    let answer = Ok(Done::Moved(step.job.version, step.job.status));
-                    swept.push(Swept { job: job.id, answer });
-                }
-                Err(refusal) => swept.push(Swept { job: job.id, answer: Err(refusal) }),
-            }
+            let Ok(step) = decide(&job, Command::Expire { worker_gone: true }, now) else { continue };
+            self.write(&job, &step)?;
+            swept.push(Swept { job: id, answer: Ok(Done::Moved(step.job.version, step.job.status)) });
         }
         Ok(swept)
     }
