@@ -1,8 +1,8 @@
 //! How jobs are handed out, once each.
 
 use crate::{
-    Bed, at, checkpoint, completes, fails_until, json, name, note, report, sleeps_until, step_begins,
-    step_ends, stop, time, waits_for_signal, who,
+    Bed, at, checkpoint, completes, fails_until, for_children, json, name, note, report, sleeps_until,
+    step_begins, step_ends, stop, time, waits_for_signal, who,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,7 +11,9 @@ use tokio::task::JoinSet;
 use windlass_core::decide::Claim;
 use windlass_core::limits::{CLAIM_MAX, CRASHES_MAX};
 use windlass_core::wait::{WaitFor, WakeOutcome};
-use windlass_core::{Actor, Done, JobId, LeaseMs, Outcome, Refusal, RunAt, Secret, Status, Timestamp, Wake};
+use windlass_core::{
+    Actor, Done, JobId, LeaseMs, NewJob, Outcome, Refusal, RunAt, Secret, Status, Timestamp, Wake,
+};
 use windlass_store::{
     Append, ClaimMany, ClaimOne, Claimed, Now, PauseQueue, Progress, RecordStep, Settle, SettleItem, Signal,
 };
@@ -45,6 +47,7 @@ macro_rules! claim_laws {
             work_on_record_makes_crashes_count_from_zero,
             a_reclaimed_job_that_was_to_be_cancelled_is_cancelled,
             a_reclaimed_job_past_its_timeout_is_timed_out,
+            a_claim_goes_through_the_line_once_and_in_order,
             in_the_grace_only_the_holder_may_act,
             the_next_attempt_gets_what_the_last_one_left,
             thirty_two_claimers_never_share_a_job,
@@ -494,6 +497,53 @@ pub async fn a_reclaimed_job_past_its_timeout_is_timed_out(bed: Bed) {
     assert_eq!(view.error.map(|(_, when)| when), Some(time(8_500)));
 }
 
+/// Q13, Q5, M8: what it ends is told before it reaches whom it is told to, and frees nothing that it has passed.
+pub async fn a_claim_goes_through_the_line_once_and_in_order(bed: Bed) {
+    // The parents stand in line: in the line of their children and in that of a lower priority.
+    for (n, priority) in [(1, 0), (2, -1)] {
+        let [before, after] = [12, 16].map(|ms| in_line(&bed, n, ms, priority));
+        let ids = [before.id, after.id];
+        bed.enqueue_all(vec![before, after], start(n, 0)).await;
+        // In the end they stand at 10, 11, 13 and 17.
+        for (ms, parent) in [(0, 0), (1, 0), (3, 0), (7, 1)] {
+            bed.holds("gone", ending(&bed, n, ids[parent]), start(n, ms)).await;
+        }
+        let held = bed.claims_from("w", &[&format!("q{n}")], 9, start(n, 20)).await;
+        let told = held.iter().map(|c| (c.job.id, c.job.children)).collect::<Vec<_>>();
+        let (first, second): (&[&str], &[&str]) = if priority == 0 {
+            assert_eq!(told, [(ids[0], 1), (ids[1], 1)], "in the order of the line");
+            (
+                &["child_finished", "child_finished", "claimed", "child_finished"],
+                &["claimed", "child_finished"],
+            )
+        } else {
+            assert_eq!(told, [(ids[0], 0), (ids[1], 0)], "all children were before them");
+            (
+                &["child_finished", "child_finished", "child_finished", "claimed"],
+                &["child_finished", "claimed"],
+            )
+        };
+        for (id, expected) in ids.into_iter().zip([first, second]) {
+            let types = bed.types(id).await;
+            let types = types.iter().map(|t| t.trim_start_matches("job_"));
+            let types: Vec<_> = types.filter(|t| !["created", "children_added"].contains(t)).collect();
+            assert_eq!(types, expected);
+        }
+    }
+    // The parents wait for their child: before it, behind it in its line, and behind it.
+    for (n, priority, taken) in [(3, 1, false), (4, 0, true), (5, -1, true)] {
+        let queue = format!("q{n}");
+        let parent = bed.holds("p", in_line(&bed, n, 0, priority), start(n, 0)).await;
+        bed.holds("gone", ending(&bed, n, parent.job.id), start(n, 0)).await;
+        bed.waits(&parent, for_children(), start(n, 1)).await.expect("the holder may wait");
+        let held = bed.claims_from("w", &[&queue], 9, start(n, 20)).await;
+        assert_eq!(held.len(), usize::from(taken), "priority {priority}");
+        let held = if taken { held } else { bed.claims_from("w", &[&queue], 9, start(n, 20)).await };
+        let wake = held[0].wake.as_ref().expect("it waited");
+        assert_eq!((held[0].job.id, wake.outcome), (parent.job.id, WakeOutcome::Joined));
+    }
+}
+
 /// R6, Q4, J8
 pub async fn in_the_grace_only_the_holder_may_act(bed: Bed) {
     let graced = || {
@@ -624,6 +674,26 @@ pub async fn one_of_thirty_two_claims_a_job_by_its_id(bed: Bed) {
     let refused = Err(Refusal::NotClaimable(Status::Running));
     assert_eq!(answers.iter().filter(|a| **a == refused).count(), 31, "the others are told");
     assert_eq!(bed.row(id).await.attempt, 1);
+}
+
+/// A moment of a case that has a time of its own.
+fn start(case: i64, ms: i64) -> Now {
+    at(1_000_000 * case + ms)
+}
+
+/// A job of a case, due at such a moment.
+fn in_line(bed: &Bed, case: i64, ms: i64, priority: i32) -> NewJob {
+    let mut job = bed.job_in("work", &format!("q{case}"));
+    job.facts.priority = priority;
+    job.facts.run_at = RunAt::At(time(1_000_000 * case + ms));
+    job
+}
+
+/// A child that times out for good ten milliseconds after it was claimed.
+fn ending(bed: &Bed, case: i64, parent: JobId) -> NewJob {
+    let mut job = bed.job_in("work", &format!("q{case}"));
+    (job.facts.parent_id, job.facts.timeout_ms, job.facts.max_retries) = (Some(parent), Some(10), 0);
+    job
 }
 
 /// Something a holder does.

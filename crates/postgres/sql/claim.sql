@@ -5,6 +5,7 @@
 -- What comes back is named row by row: taken; ending, a running row whose lease is over and that must end instead of
 -- being handed out again (cancel requested, timed out, too many crashes); held, what this very claim took before, and
 -- then nothing is taken; until, where a look for the kinds stopped. A lease that is over counts as a crash.
+-- What stands behind the first row that must end is left to the next look: that end may be told to it.
 -- The row itself does not travel: of a job that was only created and claimed it is the fold of those two events.
 -- A limit that the planner does not know keeps it from reading all that is due and sorting it, when that seems little.
 -- Its plan is kept, with nested loops only: rows go by the place where they were locked.
@@ -43,6 +44,8 @@ WITH moment AS MATERIALIZED (
       AND (cardinality($7::text[]) = 0 OR kind = ANY ($7))
     ORDER BY due_at, id LIMIT (SELECT $2::bigint) FOR UPDATE SKIP LOCKED
   ) j LIMIT $2
+), ending AS MATERIALIZED (
+  SELECT place, due_at, id FROM due WHERE ends ORDER BY place, due_at, id LIMIT 1
 ), moved AS (
   UPDATE windlass.jobs j SET
     status = 'running', attempt = attempt + 1, version = version + 1, crashes = crashes + (status = 'running')::int,
@@ -53,7 +56,8 @@ WITH moment AS MATERIALIZED (
     started_at = greatest((SELECT now FROM moment), updated_at),
     updated_at = greatest((SELECT now FROM moment), updated_at), claim = $11
   FROM due d
-  WHERE j.ctid = d.tid AND NOT d.ends
+  WHERE j.ctid = d.tid AND ((SELECT id FROM ending) IS NULL
+    OR (d.place, d.due_at, d.id) < (SELECT place, due_at, id FROM ending))
   RETURNING j.id, d.place, d.due_at AS was_due, j.version, j.attempt, j.generation, j.lease_hash, j.updated_at
 ), logged AS (
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, lease)
@@ -61,7 +65,9 @@ WITH moment AS MATERIALIZED (
 )
 SELECT 'taken', m.id, m.place, m.was_due, m.version, (SELECT now FROM moment), e.at, e.detail, e.is_json, e.payload
 FROM moved m LEFT JOIN windlass.job_events e ON e.job_id = m.id AND e.version = 1
-UNION ALL SELECT 'ending', id, place, due_at, NULL, NULL, NULL, NULL, NULL, NULL FROM due WHERE ends
+UNION ALL SELECT 'ending', id, place, due_at, NULL, NULL, NULL, NULL, NULL, NULL FROM due d
+WHERE ends AND NOT EXISTS (SELECT 1 FROM due b CROSS JOIN ending e WHERE NOT b.ends
+  AND (b.place, b.due_at, b.id) > (e.place, e.due_at, e.id) AND (b.place, b.due_at, b.id) < (d.place, d.due_at, d.id))
 UNION ALL SELECT 'held', id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM held
 UNION ALL SELECT 'until', until_id, place, until_due, NULL, NULL, NULL, NULL, NULL, NULL FROM probe
 WHERE until_id IS NOT NULL

@@ -31,8 +31,8 @@ struct Taken {
     claimed: Vec<(usize, Place, Claimed)>,
     /// Handed out, but their first event is gone.
     lost: Vec<JobId>,
-    /// Running rows that must end instead of being handed out again.
-    ending: Vec<JobId>,
+    /// Running rows that must end instead of being handed out again, before anything behind them is.
+    ending: Vec<(usize, Place)>,
     /// What this very claim holds already.
     held: Vec<JobId>,
     /// Where looks for kinds stopped.
@@ -76,13 +76,15 @@ pub(crate) async fn claim(
             course.pass(probe, place);
             claimed.push(held);
         }
-        for id in taken.ending.into_iter().chain(taken.lost) {
+        let ending = taken.ending.iter().map(|(_, (_, id))| JobId::from_bytes(id.into_bytes()));
+        for id in ending.chain(taken.lost) {
             end(connections, id, request.claim.clone(), now).await?;
         }
         if claimed.len() >= request.max {
             course.found();
             break;
         }
+        course.pass_ended(&taken.ending, &taken.stopped);
         // Rows that ended took the place of others that may be due.
         if !ended && !course.go_on(&taken.stopped) {
             break;
@@ -249,13 +251,14 @@ impl Db<'_> {
             let (what, id) = (c.get::<&str>()?, c.job_id()?);
             match what {
                 "held" => taken.held.push(id),
-                "ending" => taken.ending.push(id),
+                "ending" => taken.ending.push(spot(&mut c, id)?),
                 "until" => taken.stopped.push(spot(&mut c, id)?),
                 _ => moved.push((spot(&mut c, id)?, id, Moved::read(c)?)),
             }
         }
         // As they stand in line; the statement answers in whatever order it moved them.
         moved.sort_unstable_by_key(|(spot, ..)| *spot);
+        taken.ending.sort_unstable();
         let worked_on = moved.iter().filter(|(_, _, m)| m.version > 2).map(|(_, id, _)| *id);
         let mut rows = self.jobs_of(worked_on).await?;
         for ((probe, place), id, moved) in moved {

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use windlass_core::decide::{Claim, Command, decide, hand_out};
+use windlass_core::decide::{Claim, Command, Move, decide, hand_out};
 use windlass_core::limits::{CLAIM_MAX, PRIORITY_MAX, PRIORITY_MIN};
 use windlass_core::step::{self, Progressed};
 use windlass_core::{
@@ -106,9 +106,13 @@ impl Tx<'_, '_> {
         loop {
             let want = max - claimed.len();
             let (due, more) = self.due(request, queue, priority, want, positions, now)?;
-            self.take_all(due, &request.claim, now, claimed)?;
-            if claimed.len() >= max || !more {
+            let ended = self.take_all(due, &request.claim, now, claimed)?;
+            if claimed.len() >= max || !(more || ended) {
                 return Ok(());
+            }
+            if ended {
+                // What it freed, and what stands behind that, comes next.
+                positions.end((queue.clone(), priority, request.kinds.clone()), None);
             }
         }
     }
@@ -163,20 +167,32 @@ impl Tx<'_, '_> {
         Ok((jobs, more))
     }
 
-    /// Claims rows that are due: in two statements when nobody held them, else one by one.
+    /// Claims rows that are due: in two statements when nobody held them, else one by one. Says whether one ended instead:
+    /// that may have told another row of these, or freed one that is due at this moment.
     fn take_all(
         &self,
         due: Vec<(i64, Job)>,
         claim: &Claim,
         now: Timestamp,
         claimed: &mut Vec<Claimed>,
-    ) -> Tried<()> {
+    ) -> Tried<bool> {
         if due.len() < 2 || !self.numbers_itself() || due.iter().any(|(_, job)| job.status == Status::Running)
         {
-            for (_, job) in &due {
-                claimed.extend(self.take(job, claim, now)?);
+            let mut ended = false;
+            for (_, mut job) in due {
+                if ended {
+                    if job.due_at >= Some(now) {
+                        break;
+                    }
+                    job = self.job(job.id)?.unwrap_or(job);
+                }
+                let Ok(step) = decide(&job, Command::Claim(claim.clone()), now) else { continue };
+                match self.take(&job, step, claim, now)? {
+                    Some(held) => claimed.push(held),
+                    None => ended = true,
+                }
             }
-            return Ok(());
+            return Ok(ended);
         }
         let actor = Actor::worker(&claim.worker);
         let decided =
@@ -202,7 +218,7 @@ impl Tx<'_, '_> {
                 None => self.lose(&job, now)?,
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Fails a job that was handed out although its first event is gone.
@@ -213,10 +229,9 @@ impl Tx<'_, '_> {
         }
     }
 
-    /// Claims one row that is due. Answers it only if it was handed out: a lease that was lost too often, or
-    /// past its timeout, or with a cancel requested, ends the job here instead.
-    fn take(&self, job: &Job, claim: &Claim, now: Timestamp) -> Tried<Option<Claimed>> {
-        let Ok(step) = decide(job, Command::Claim(claim.clone()), now) else { return Ok(None) };
+    /// Writes what the claim of one row leads to. Answers it only if it was handed out: a lease that was lost too often,
+    /// or past its timeout, or with a cancel requested, ends the job here instead.
+    fn take(&self, job: &Job, step: Move, claim: &Claim, now: Timestamp) -> Tried<Option<Claimed>> {
         self.write(job, &step)?;
         if step.job.status != Status::Running {
             return Ok(None);
@@ -239,7 +254,9 @@ impl Tx<'_, '_> {
         if self.is_paused(&job.queue)? || !job.is_due(now) {
             return Ok(Err(Refusal::NotClaimable(job.status)));
         }
-        if let Some(claimed) = self.take(&job, &request.claim, now)? {
+        if let Ok(step) = decide(&job, Command::Claim(request.claim.clone()), now)
+            && let Some(claimed) = self.take(&job, step, &request.claim, now)?
+        {
             return Ok(Ok(claimed));
         }
         let status = self.job(request.job)?.map_or(job.status, |j| j.status);

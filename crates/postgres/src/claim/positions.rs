@@ -127,6 +127,17 @@ impl Course {
         }
     }
 
+    /// Goes on behind jobs that ended. Lines before theirs were gone through, unless a look for kinds stopped there: what
+    /// these ends freed in them waits for the next claim, as it does where one job is looked at after another.
+    pub(super) fn pass_ended(&mut self, ended: &[(usize, Place)], stopped: &[(usize, Place)]) {
+        for (probe, place) in ended {
+            self.pass(*probe, *place);
+            for before in 0..*probe {
+                self.done[before] |= stopped.iter().all(|(n, _)| *n != before);
+            }
+        }
+    }
+
     /// All that was wanted was found: the next look may be short again.
     pub(super) fn found(&mut self) {
         self.look = LOOK_MIN;
