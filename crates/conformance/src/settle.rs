@@ -38,6 +38,7 @@ macro_rules! settle_laws {
             every_change_is_dated,
             items_of_a_batch_stand_alone,
             one_job_twice_in_a_batch_ends_once,
+            relatives_in_a_batch_end_in_its_order,
             a_batch_of_too_many_ends_is_refused_beyond_the_limit,
             racing_repeats_of_a_completion_are_one,
             a_forced_cancel_and_a_completion_never_both_win,
@@ -468,6 +469,24 @@ pub async fn items_of_a_batch_stand_alone(bed: Bed) {
         assert_eq!(bed.snapshot(c.job.id).await.job, c.job, "still held, unchanged");
     }
     assert_eq!(bed.store.settle(Settle { items: vec![] }, at(3)).await, Ok(vec![]));
+}
+
+/// M8, Q7: what a child tells its parent, the parent knows when its own turn comes.
+pub async fn relatives_in_a_batch_end_in_its_order(bed: Bed) {
+    for (n, child_first) in [true, false].into_iter().enumerate() {
+        let now = 1_000 * n as i64;
+        let parent = bed.a_held_job("p", at(now)).await;
+        let child = bed.holds("w", crate::wait::child(&bed, &parent), at(now)).await;
+        let item = |c: &Claimed| SettleItem { job: c.job.id, token: c.lease.token, outcome: completes() };
+        let mut items = vec![item(&child), item(&parent)];
+        if !child_first {
+            items.reverse();
+        }
+        let answers = bed.store.settle(Settle { items }, at(now + 1)).await.expect("the store answers");
+        let versions = if child_first { [3, 5] } else { [4, 3] };
+        assert_eq!(answers, versions.map(|version| Ok(Done::Moved(version, Status::Completed))));
+        assert_eq!(bed.row(parent.job.id).await.children, i32::from(!child_first));
+    }
 }
 
 /// Q7, R1

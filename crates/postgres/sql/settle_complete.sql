@@ -1,5 +1,6 @@
 -- Completes held jobs, each under its own lease. A row that somebody else holds locked, that was refused, or whose end
--- entails more (a parent, a key to free, an open approval) is left out, and is settled by itself.
+-- entails more (a parent, a key to free, an open approval) or that children may tell theirs first is left out, and is
+-- settled by itself.
 -- $1 jobs  $2 lease hashes  $3 results  $4 is_json  $5 now or null  $6 whether there are results
 -- OFFSET 0 keeps a job's approvals from being looked for among all that are pending.
 -- Differs: SQLite settles row by row.
@@ -9,7 +10,7 @@ WITH moment AS MATERIALIZED (
   SELECT a.hash, a.payload, a.is_json, j.tid, j.worker_id
   FROM unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::boolean[]) a (id, hash, payload, is_json) CROSS JOIN LATERAL (
     SELECT ctid AS tid, worker_id FROM windlass.jobs j
-    WHERE j.id = a.id AND j.status = 'running' AND j.lease_hash = a.hash AND j.parent_id IS NULL
+    WHERE j.id = a.id AND j.status = 'running' AND j.lease_hash = a.hash AND j.parent_id IS NULL AND j.children = 0
       AND j.due_at > (SELECT now FROM moment) AND (j.deadline_at IS NULL OR j.deadline_at > (SELECT now FROM moment))
       AND j.unique_policy IS DISTINCT FROM 'active'
       AND (j.version = 2 OR NOT EXISTS (
