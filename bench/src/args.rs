@@ -196,7 +196,7 @@ pub fn help() -> String {
          Usage: windlass-bench [OPTIONS]\n\n\
          Options:\n\
          \x20 --store NAME        sqlite, postgres, memory or all [all]\n\
-         \x20 --url URL           a PostgreSQL to measure, a database of its own is made there [a private server]\n\
+         \x20 --url URL           a PostgreSQL with durable commits, a database is made there [a private server]\n\
          \x20 --case NAME[,NAME]  only these cases [all but growth, pinned and http-…]\n\
          \x20 --jobs N            jobs per case; enqueue-1 gets a tenth, enqueue-10 half [100000]\n\
          \x20 --repeat N          runs per case; the median counts [3]\n\

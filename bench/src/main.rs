@@ -52,7 +52,7 @@ fn main() -> std::process::ExitCode {
 
 fn bench(args: &Args) -> Tried<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let server = subject::server(args)?;
+    let server = runtime.block_on(subject::server(args))?;
     let report = runtime.block_on(measure_all(args, server.as_ref()))?;
     report.print();
     if let Some(file) = &args.json {

@@ -10,15 +10,10 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio_postgres::{Client, NoTls};
 
-/// Every commit on the disk before its answer; room for the cases in memory, few checkpoints.
-const SETTINGS: [&str; 6] = [
-    "fsync=on",
-    "full_page_writes=on",
-    "synchronous_commit=on",
-    "shared_buffers=1GB",
-    "max_wal_size=4GB",
-    "checkpoint_timeout=15min",
-];
+/// Every commit on the disk before its answer: without that nothing is measured.
+const DURABLE: [&str; 3] = ["fsync", "full_page_writes", "synchronous_commit"];
+/// Room for the cases in memory, few checkpoints.
+const ROOM: [&str; 3] = ["shared_buffers=1GB", "max_wal_size=4GB", "checkpoint_timeout=15min"];
 /// How long the last connections of a closed store may take to be gone.
 const GOODBYE: Duration = Duration::from_secs(30);
 
@@ -30,14 +25,35 @@ pub struct Server {
 }
 
 impl Server {
-    /// One that is there.
-    pub fn named(url: &str) -> Self {
-        Self { url: url.to_owned(), private: None }
+    /// One that is there, if its commits are durable.
+    pub async fn named(url: &str) -> Tried<Self> {
+        let client = connect(url).await?;
+        let mut off = Vec::new();
+        for name in DURABLE {
+            let set: String = client.query_one("SELECT current_setting($1)", &[&name]).await?.get(0);
+            if set == "off" {
+                off.push(format!("{name} = off"));
+            }
+        }
+        if !off.is_empty() {
+            let off = off.join(", ");
+            return Err(format!(
+                "the server of --url has {off}: an answered commit is not on the disk there, and its speed says nothing; \
+                 set them on, or leave --url out to measure a private server"
+            )
+            .into());
+        }
+        Ok(Self { url: url.to_owned(), private: None })
     }
 
-    /// A private one in an empty folder.
+    /// A private one in an empty folder, durable.
     pub fn start(folder: TempDir) -> Tried<Self> {
-        let out = script("start").arg(folder.path()).args(SETTINGS).output()?;
+        let durable = DURABLE.map(|name| format!("{name}=on"));
+        Self::start_with(folder, durable.iter().map(String::as_str).chain(ROOM))
+    }
+
+    fn start_with<'a>(folder: TempDir, settings: impl Iterator<Item = &'a str>) -> Tried<Self> {
+        let out = script("start").arg(folder.path()).args(settings).output()?;
         if !out.status.success() {
             return Err(format!("no PostgreSQL: {}", String::from_utf8_lossy(&out.stderr)).into());
         }
@@ -151,6 +167,18 @@ fn postmaster(folder: &Path) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn only_durable_servers_are_measured() {
+        let durable = Server::start(TempDir::new().unwrap()).unwrap();
+        assert!(Server::named(&durable.url).await.is_ok());
+        let lax = format!("{}?options=-c%20synchronous_commit%3Doff", durable.url);
+        let refused = Server::named(&lax).await.err().unwrap().to_string();
+        assert!(refused.contains(" has synchronous_commit = off: "), "{refused}");
+        let of_tests = Server::start_with(TempDir::new().unwrap(), std::iter::empty()).unwrap();
+        let refused = Server::named(&of_tests.url).await.err().unwrap().to_string();
+        assert!(refused.contains(" has fsync = off, full_page_writes = off: "), "{refused}");
+    }
 
     #[test]
     fn another_database_of_the_same_server() {

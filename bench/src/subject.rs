@@ -52,12 +52,12 @@ impl Subject {
 }
 
 /// The server that PostgreSQL's stores are measured on, if they are.
-pub fn server(args: &Args) -> Tried<Option<Server>> {
+pub async fn server(args: &Args) -> Tried<Option<Server>> {
     if !args.stores.contains(&Kind::Postgres) {
         return Ok(None);
     }
     match &args.url {
-        Some(url) => Ok(Some(Server::named(url))),
+        Some(url) => Server::named(url).await.map(Some),
         None => Server::start(folder()?).map(Some),
     }
 }
