@@ -1,6 +1,7 @@
 -- Hands a job that this transaction made to a worker that waits for it, unless it is for later or its queue is paused.
 -- $1 id  $2 worker  $3 secret  $4 lease_ms  $5 the claim's number  $6 now or null
 -- Nobody else sees the row yet, so nothing is locked, passed over or put in order.
+-- coalesce keeps the planner from the line of what is due, which seems empty if it was when statistics were gathered.
 -- Differs: SQLite claims it by its id.
 WITH moment AS MATERIALIZED (
   SELECT coalesce($6::timestamptz, clock_timestamp()) AS now
@@ -14,7 +15,7 @@ WITH moment AS MATERIALIZED (
     due_at = (SELECT now FROM moment)
       + (least(coalesce(lease_ms, $4), timeout_ms) + grace_ms) * interval '1 millisecond',
     started_at = (SELECT now FROM moment), updated_at = (SELECT now FROM moment)
-  WHERE id = $1::uuid AND due_at <= (SELECT now FROM moment)
+  WHERE id = $1::uuid AND coalesce(due_at <= (SELECT now FROM moment), false)
     AND NOT EXISTS (SELECT 1 FROM windlass.queues paused WHERE paused.name = queue AND paused.paused_at IS NOT NULL)
   RETURNING id, generation, lease_hash, updated_at
 ), logged AS (

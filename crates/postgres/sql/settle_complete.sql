@@ -3,6 +3,7 @@
 -- settled by itself.
 -- $1 jobs  $2 lease hashes  $3 results  $4 is_json  $5 now or null  $6 whether there are results
 -- OFFSET 0 keeps a job's approvals from being looked for among all that are pending.
+-- coalesce keeps the planner from the line of what is due, which seems empty if it was when statistics were gathered.
 -- Differs: SQLite settles row by row.
 WITH moment AS MATERIALIZED (
   SELECT coalesce($5::timestamptz, clock_timestamp()) AS now
@@ -11,7 +12,8 @@ WITH moment AS MATERIALIZED (
   FROM unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::boolean[]) a (id, hash, payload, is_json) CROSS JOIN LATERAL (
     SELECT ctid AS tid, worker_id FROM windlass.jobs j
     WHERE j.id = a.id AND j.status = 'running' AND j.lease_hash = a.hash AND j.parent_id IS NULL AND j.children = 0
-      AND j.due_at > (SELECT now FROM moment) AND (j.deadline_at IS NULL OR j.deadline_at > (SELECT now FROM moment))
+      AND coalesce(j.due_at > (SELECT now FROM moment), false) AND (j.deadline_at IS NULL
+        OR j.deadline_at > (SELECT now FROM moment))
       AND j.unique_policy IS DISTINCT FROM 'active'
       AND (j.version = 2 OR NOT EXISTS (
         SELECT 1 FROM (SELECT status FROM windlass.approvals WHERE job_id = j.id OFFSET 0) p WHERE p.status = 'pending'))
