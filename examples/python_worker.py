@@ -46,6 +46,11 @@ class Run:
     def send(self, method, verb, **body):
         return call(method, f"{self.path}/{verb}", {"lease_token": self.token, **body})
 
+    def end(self, verb, **body):
+        """Ends this attempt. A renewal on its way may be refused because of that, and knows."""
+        self.done.set()
+        self.send("POST", verb, **body)
+
     def step(self, name, act):
         """Does something once: later attempts get what is on record."""
         if name not in self.steps:
@@ -57,14 +62,14 @@ class Run:
         """Ends this attempt until somebody has decided; a denial fails the job."""
         if name not in self.waits:
             self.send("POST", "approvals", name=name, prompt=prompt)
-            self.send("POST", "wait", **{"for": "approval", "name": name})
+            self.end("wait", **{"for": "approval", "name": name})
             raise Waiting
 
     def renew(self):
         while not self.done.wait(LEASE / 3):
             lease = {"job_id": self.job["id"], "token": self.token}
             answer = call("POST", "/v1/heartbeat", {"worker_id": WORKER, "leases": [lease], "extend": LEASE})["leases"][0]
-            if not answer["ok"]:
+            if not answer["ok"] and not self.done.is_set():
                 os._exit(1)  # the job is no longer ours: stop, whatever the handler does; a supervisor starts us again
 
 def order(run):
@@ -86,12 +91,12 @@ while True:
         run = Run(job)
         threading.Thread(target=run.renew, daemon=True).start()
         try:
-            run.send("POST", "complete", result=order(run))
+            run.end("complete", result=order(run))
         except Waiting:
             pass
         except Refused as no:
             print(f"{job['id']}: {no}")
         except Exception as error:
-            run.send("POST", "fail", error={"code": type(error).__name__, "message": str(error)})
+            run.end("fail", error={"code": type(error).__name__, "message": str(error)})
         finally:
             run.done.set()
