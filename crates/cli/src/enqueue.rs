@@ -1,7 +1,7 @@
 //! `windlass enqueue`: a job from what was typed, and waiting for its end.
 
+use crate::api_client::{ApiClient, Draft};
 use crate::args::EnqueueArgs;
-use crate::door::{Door, Draft};
 use crate::fail::{Failure, Outcome};
 use crate::jobs::ended;
 use crate::out::Out;
@@ -11,7 +11,7 @@ use windlass_core::limits::PAYLOAD_MAX_BYTES;
 use windlass_core::{JobId, Key, Name, Payload, RunAt, Who};
 
 /// Enqueues, and waits if asked to.
-pub async fn run(args: EnqueueArgs, door: &Door, out: &Out) -> Outcome {
+pub async fn run(args: EnqueueArgs, door: &ApiClient, out: &Out) -> Outcome {
     let is_waiting = args.wait;
     let reply = door.enqueue(draft(args)?).await?;
     let id = show::text(&reply.value["job"]["id"]);
@@ -33,7 +33,7 @@ pub async fn run(args: EnqueueArgs, door: &Door, out: &Out) -> Outcome {
 }
 
 /// Waits for the end of a job, and prints its result.
-async fn wait(id: JobId, door: &Door, out: &Out) -> Outcome {
+async fn wait(id: JobId, door: &ApiClient, out: &Out) -> Outcome {
     loop {
         let reply = door.job(id, None).await?;
         let job = &reply.value;

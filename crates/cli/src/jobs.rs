@@ -2,10 +2,10 @@
 
 pub mod filter;
 
+use crate::api_client::{Action, ApiClient};
 use crate::args::{
     Acting, Cancelling, Forking, JobsCommand, Listing, Logging, Reading, Redriving, Signalling, Watching,
 };
-use crate::door::{Action, Door};
 use crate::enqueue::payload;
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
@@ -15,7 +15,7 @@ use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, PAGE_MAX, PAYLOAD_MAX_BYTES
 use windlass_core::{JobId, Key, Name, RunAt};
 
 /// Carries out a command on jobs.
-pub async fn run(command: JobsCommand, door: &Door, out: &Out) -> Outcome {
+pub async fn run(command: JobsCommand, door: &ApiClient, out: &Out) -> Outcome {
     match command {
         JobsCommand::Ls(listing) => ls(*listing, door, out).await,
         JobsCommand::Show(showing) => {
@@ -33,7 +33,7 @@ pub async fn run(command: JobsCommand, door: &Door, out: &Out) -> Outcome {
     }
 }
 
-async fn ls(listing: Listing, door: &Door, out: &Out) -> Outcome {
+async fn ls(listing: Listing, door: &ApiClient, out: &Out) -> Outcome {
     let pairs = listing.filters.pairs();
     filter::resolve(&pairs)?;
     let reply = door.jobs(&pairs, listing.cursor, listing.limit.into()).await?;
@@ -41,7 +41,7 @@ async fn ls(listing: Listing, door: &Door, out: &Out) -> Outcome {
     Ok(())
 }
 
-async fn events(reading: Reading, door: &Door, out: &Out) -> Outcome {
+async fn events(reading: Reading, door: &ApiClient, out: &Out) -> Outcome {
     let reply = door.events(JobId::parse(&reading.id)?, reading.after, reading.limit.into()).await?;
     show::reply(out, &reply, |out, value| {
         for event in show::list(value, "events") {
@@ -52,7 +52,7 @@ async fn events(reading: Reading, door: &Door, out: &Out) -> Outcome {
 }
 
 /// Follows a job's log. One event per line, also as JSON.
-async fn watch(watching: Watching, door: &Door, out: &Out) -> Outcome {
+async fn watch(watching: Watching, door: &ApiClient, out: &Out) -> Outcome {
     let id = JobId::parse(&watching.id)?;
     let mut after = watching.after;
     loop {
@@ -83,7 +83,7 @@ pub fn ended(job: &Value) -> bool {
     !job["finished_at"].is_null()
 }
 
-async fn logs(logging: Logging, door: &Door, out: &Out) -> Outcome {
+async fn logs(logging: Logging, door: &ApiClient, out: &Out) -> Outcome {
     let (id, mut after) = (JobId::parse(&logging.id)?, logging.after);
     loop {
         let reply = door.logs(id, after, PAGE_MAX).await?;
@@ -98,7 +98,7 @@ async fn logs(logging: Logging, door: &Door, out: &Out) -> Outcome {
     }
 }
 
-async fn cancel(cancelling: Cancelling, door: &Door, out: &Out) -> Outcome {
+async fn cancel(cancelling: Cancelling, door: &ApiClient, out: &Out) -> Outcome {
     let Some(id) = &cancelling.which.id else {
         return many(&cancelling.which, &Action::Cancel { reason: cancelling.reason }, door, out).await;
     };
@@ -114,7 +114,7 @@ async fn cancel(cancelling: Cancelling, door: &Door, out: &Out) -> Outcome {
     Ok(())
 }
 
-async fn redrive(redriving: Redriving, door: &Door, out: &Out) -> Outcome {
+async fn redrive(redriving: Redriving, door: &ApiClient, out: &Out) -> Outcome {
     let run_at = redriving.run_at.map(|moment| moment.0);
     let Some(id) = &redriving.which.id else {
         let spread_ms = redriving.spread.map_or(0, |spread| spread.ms());
@@ -129,7 +129,7 @@ async fn redrive(redriving: Redriving, door: &Door, out: &Out) -> Outcome {
 }
 
 /// Meets everything that a filter matches, page by page.
-async fn many(which: &Acting, action: &Action, door: &Door, out: &Out) -> Outcome {
+async fn many(which: &Acting, action: &Action, door: &ApiClient, out: &Out) -> Outcome {
     let pairs = filter::parse(&which.filter)?;
     let (mut matched, mut done, mut skipped) = (0, 0, 0);
     let (mut sample, mut cursor): (Vec<Value>, _) = (Vec::new(), None);
@@ -164,14 +164,14 @@ async fn many(which: &Acting, action: &Action, door: &Door, out: &Out) -> Outcom
     Ok(())
 }
 
-async fn fork(forking: Forking, door: &Door, out: &Out) -> Outcome {
+async fn fork(forking: Forking, door: &ApiClient, out: &Out) -> Outcome {
     let payload = payload(forking.payload.as_deref(), PAYLOAD_MAX_BYTES)?;
     let reply = door.fork(JobId::parse(&forking.id)?, forking.from_version, payload).await?;
     show::reply(out, &reply, |out, value| out.line(show::text(&value["job"]["id"])));
     Ok(())
 }
 
-async fn signal(signalling: Signalling, door: &Door, out: &Out) -> Outcome {
+async fn signal(signalling: Signalling, door: &ApiClient, out: &Out) -> Outcome {
     let payload = payload(signalling.payload.as_deref(), EVENT_PAYLOAD_MAX_BYTES)?;
     let key = signalling.signal_key.map(|key| Key::parse("key", key)).transpose()?;
     let name = Name::parse("name", signalling.name)?;

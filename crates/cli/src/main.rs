@@ -10,10 +10,10 @@
 //!
 //! This is the only room that knows everything. It decides nothing about jobs: the store does.
 
+mod api_client;
 mod args;
 mod demo;
 mod doctor;
-mod door;
 mod enqueue;
 mod exec;
 mod fail;
@@ -22,13 +22,13 @@ mod migrate;
 mod out;
 mod reap;
 mod registry;
+mod remote_store;
 mod run;
 mod serve;
 mod settings;
 mod shape;
 mod show;
 mod span;
-mod through;
 mod verify;
 mod wire;
 mod work;

@@ -1,9 +1,9 @@
 //! What surrounds jobs: `windlass approvals`, `queues`, `workers`, `audit`, `keys`.
 
+use crate::api_client::{ApiClient, KeyDraft};
 use crate::args::{
     ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueuesCommand, WorkersCommand,
 };
-use crate::door::{Door, KeyDraft};
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
 use crate::show::{self, list, moment, names, short, text};
@@ -13,7 +13,7 @@ use windlass_http::{ROLES, role_word};
 use windlass_store::fresh;
 
 /// `windlass approvals …`
-pub async fn approvals(command: ApprovalsCommand, door: &Door, out: &Out) -> Outcome {
+pub async fn approvals(command: ApprovalsCommand, door: &ApiClient, out: &Out) -> Outcome {
     match command {
         ApprovalsCommand::Ls { status, job, limit } => {
             let job = job.map(|id| JobId::parse(&id)).transpose()?;
@@ -37,7 +37,7 @@ pub async fn approvals(command: ApprovalsCommand, door: &Door, out: &Out) -> Out
     }
 }
 
-async fn decide(deciding: Deciding, approve: bool, door: &Door, out: &Out) -> Outcome {
+async fn decide(deciding: Deciding, approve: bool, door: &ApiClient, out: &Out) -> Outcome {
     let id = ApprovalId::parse(&deciding.id)?;
     let reply = door.decide(id, approve, deciding.reason, deciding.token).await?;
     show::reply(out, &reply, |out, value| out.line(format!("{id} is {}", text(&value["status"]))));
@@ -45,7 +45,7 @@ async fn decide(deciding: Deciding, approve: bool, door: &Door, out: &Out) -> Ou
 }
 
 /// `windlass queues …`
-pub async fn queues(command: QueuesCommand, door: &Door, out: &Out) -> Outcome {
+pub async fn queues(command: QueuesCommand, door: &ApiClient, out: &Out) -> Outcome {
     let reply = match command {
         QueuesCommand::Ls => {
             let reply = door.queues().await?;
@@ -92,7 +92,7 @@ fn show_queues(out: &Out, queues: &[Value]) {
 }
 
 /// `windlass workers …`
-pub async fn workers(command: WorkersCommand, door: &Door, out: &Out) -> Outcome {
+pub async fn workers(command: WorkersCommand, door: &ApiClient, out: &Out) -> Outcome {
     match command {
         WorkersCommand::Ls => {
             let reply = door.workers().await?;
@@ -127,7 +127,7 @@ pub async fn workers(command: WorkersCommand, door: &Door, out: &Out) -> Outcome
 }
 
 /// `windlass audit …`
-pub async fn audit(command: AuditCommand, door: &Door, out: &Out) -> Outcome {
+pub async fn audit(command: AuditCommand, door: &ApiClient, out: &Out) -> Outcome {
     let AuditCommand::Ls { limit } = command;
     let reply = door.audit(limit.into()).await?;
     show::reply(out, &reply, |out, page| {
@@ -143,7 +143,7 @@ pub async fn audit(command: AuditCommand, door: &Door, out: &Out) -> Outcome {
 }
 
 /// `windlass keys …`
-pub async fn keys(command: KeysCommand, door: &Door, out: &Out) -> Outcome {
+pub async fn keys(command: KeysCommand, door: &ApiClient, out: &Out) -> Outcome {
     match command {
         KeysCommand::Create(new) => {
             let reply = door.create_key(draft(new)?).await?;

@@ -1,7 +1,7 @@
 //! From what was typed to what is done: settings, a door, a command.
 
+use crate::api_client::ApiClient;
 use crate::args::{Cli, Command, KeysCommand, QueuesCommand};
-use crate::door::Door;
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
 use crate::settings::{self, Settings};
@@ -84,18 +84,18 @@ fn creates(command: &Command) -> bool {
     )
 }
 
-async fn door(settings: &Settings, create: bool) -> Outcome<Door> {
+async fn door(settings: &Settings, create: bool) -> Outcome<ApiClient> {
     if let Some(url) = &settings.url
         && settings.goes_through_server()?
     {
-        return Ok(Door::new(
+        return Ok(ApiClient::new(
             Wire::to(&url.value, settings.key.as_ref().map(|key| key.value.clone()))?,
             None,
         ));
     }
     let client = open(settings, create, None).await?;
     let hints = client.store().hints();
-    Ok(Door::new(Wire::on(Arc::clone(client.store()), actor()?), Some(hints)))
+    Ok(ApiClient::new(Wire::on(Arc::clone(client.store()), actor()?), Some(hints)))
 }
 
 /// Opens the store that is in force; with a number of connections one that only renews leases, and listens to nobody.

@@ -12,7 +12,7 @@ use crate::shape::Doc;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use windlass_core::limits::PAGE_MAX;
-use windlass_core::{Filter, Job, What};
+use windlass_core::{EventKind, Filter, Job};
 use windlass_store::{List, Listed, ReadEvents, Store, StoreError};
 
 /// Events per look: each may bring a mebibyte.
@@ -100,7 +100,8 @@ async fn check(store: &Arc<dyn Store>, listed: &Listed) -> Outcome<Result<u64, S
             match &mut folded {
                 Some(job) => job.apply(event),
                 None => {
-                    let is_same = matches!(&event.what, What::JobCreated(facts) if **facts == listed.facts);
+                    let is_same =
+                        matches!(&event.what, EventKind::JobCreated(facts) if **facts == listed.facts);
                     if !is_same {
                         return Ok(Err("its log does not begin with what the job is".to_owned()));
                     }

@@ -4,9 +4,9 @@ use crate::args::WorkArgs;
 use crate::exec::Program;
 use crate::fail::{Failure, Outcome};
 use crate::reap::Reaper;
+use crate::remote_store::RemoteStore;
 use crate::run::open;
 use crate::settings::Settings;
-use crate::through::ThroughServer;
 use crate::wire::Wire;
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal;
@@ -61,7 +61,7 @@ async fn through_server(
     args: &WorkArgs,
     settings: &Settings,
     shutdown: &Shutdown,
-) -> Outcome<Option<Arc<ThroughServer>>> {
+) -> Outcome<Option<Arc<RemoteStore>>> {
     let Some(url) = settings.url.as_ref().filter(|url| url.source < settings.store.source) else {
         return Ok(None);
     };
@@ -69,7 +69,7 @@ async fn through_server(
     let mut queues = args.queue.clone();
     queues.sort();
     queues.dedup();
-    Ok(Some(Arc::new(ThroughServer::open(wire, queues.len(), shutdown.clone()).await?)))
+    Ok(Some(Arc::new(RemoteStore::open(wire, queues.len(), shutdown.clone()).await?)))
 }
 
 /// A worker on the store that is in force. Renewals of PostgreSQL go through connections of their own.

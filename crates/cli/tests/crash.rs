@@ -21,12 +21,12 @@ const KILLS: usize = 3;
 const BETWEEN: usize = 300;
 
 /// What one connection did: the id that it was told, by the tag of the request.
-type Told = BTreeMap<String, String>;
+type HolderReply = BTreeMap<String, String>;
 
 /// Enqueues one after the other until told to stop. What is not answered is sent again, word for word, until it is.
-fn enqueue(address: &str, n: usize, stop: &AtomicBool, acknowledged: &AtomicUsize) -> Told {
+fn enqueue(address: &str, n: usize, stop: &AtomicBool, acknowledged: &AtomicUsize) -> HolderReply {
     let mut client = Client::new(address);
-    let mut told = Told::new();
+    let mut told = HolderReply::new();
     while !stop.load(Ordering::Relaxed) {
         let tag = format!("c{n}-{}", told.len());
         let body = json!({ "kind": "work", "tags": [tag], "payload": tag }).to_string();
@@ -64,7 +64,7 @@ fn killed_under_load(place: &Place) {
     let address = free_address();
     let mut served = place.serve_on(&address);
     let (stop, acknowledged) = (AtomicBool::new(false), AtomicUsize::new(0));
-    let told: Told = std::thread::scope(|scope| {
+    let told: HolderReply = std::thread::scope(|scope| {
         let callers: Vec<_> = (0..CONNECTIONS)
             .map(|n| {
                 let (address, stop, acknowledged) = (&address, &stop, &acknowledged);

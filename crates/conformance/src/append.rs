@@ -9,12 +9,12 @@ use windlass_core::limits::{
     BATCH_MAX, EVENT_PAYLOAD_MAX_BYTES, LOG_LINE_MAX_BYTES, METADATA_MAX_BYTES, PAYLOAD_MAX_BYTES,
     TEXT_MAX_BYTES,
 };
-use windlass_core::step::{Progressed, RecordedStep};
+use windlass_core::step::{RecordedStep, StepState};
 use windlass_core::{
-    Actor, Done, Event, Job, JobId, Metadata, Payload, Refusal, RunAt, Status, Version, What,
+    Actor, Done, Event, EventKind, Job, JobId, Metadata, Payload, Refusal, RunAt, Status, Version,
 };
 use windlass_store::{
-    Append, Claimed, Now, Progress, ReadEvents, ReadLogs, RecordStep, Signal, Told, WriteLogs,
+    Append, Claimed, HolderReply, Now, Progress, ReadEvents, ReadLogs, RecordStep, Signal, WriteLogs,
 };
 
 /// This module's laws, as tests.
@@ -70,9 +70,9 @@ pub async fn notes_of_any_type_are_kept_as_they_came(bed: Bed) {
         let note = Append { payload: payload.clone(), actor: actor.clone(), ..note(id, type_name) };
         let told = bed.appends(note, at(10 * version)).await;
         let moved = Done::Moved(version, Status::Pending);
-        assert_eq!(told, Ok(Told { done: moved, cancel_requested: false }));
+        assert_eq!(told, Ok(HolderReply { done: moved, cancel_requested: false }));
         let event = bed.log(id).await.pop().expect("an event");
-        assert_eq!(event.what, What::Noted(name(type_name)));
+        assert_eq!(event.what, EventKind::Noted(name(type_name)));
         assert_eq!((event.version, event.at, event.actor), (version, time(10 * version), actor));
         assert_eq!((event.payload, event.lease, event.key), (payload, None, None));
     }
@@ -204,7 +204,7 @@ pub async fn the_engines_own_types_are_reserved(bed: Bed) {
     let held = bed.a_held_job("w", at(0)).await;
     let id = held.job.id;
     let before = bed.snapshot(id).await;
-    let own = What::TYPES.iter().copied().filter(|t| t.starts_with("job_"));
+    let own = EventKind::TYPES.iter().copied().filter(|t| t.starts_with("job_"));
     for type_name in own.chain(["job_", "job_whatever"]) {
         let reserved = Err(Refusal::EventTypeReserved(type_name.to_owned()));
         assert_eq!(bed.appends(note(id, type_name), at(1)).await, reserved);
@@ -229,7 +229,7 @@ pub async fn node_and_tool_types_need_a_lease(bed: Bed) {
     for type_name in types {
         let leased = Append { token: Some(held.lease.token), ..note(id, type_name) };
         bed.appends(leased, at(2)).await.expect("the holder's");
-        assert_eq!(bed.log(id).await.last().map(|e| e.what.clone()), Some(What::Noted(name(type_name))));
+        assert_eq!(bed.log(id).await.last().map(|e| e.what.clone()), Some(EventKind::Noted(name(type_name))));
     }
     let recorded = bed.store.steps(id, at(3)).await.expect("the store answers").expect("the job is there");
     assert_eq!(recorded.steps, [], "a note is no step");
@@ -359,7 +359,7 @@ pub async fn a_report_is_one_change_by_the_worker(bed: Bed) {
         ..report(&held)
     };
     let told = bed.reports(say.clone(), at(5)).await;
-    assert_eq!(told, Ok(Told { done: Done::Moved(3, Status::Running), cancel_requested: false }));
+    assert_eq!(told, Ok(HolderReply { done: Done::Moved(3, Status::Running), cancel_requested: false }));
     let view = bed.view(id, at(5)).await;
     assert_eq!((view.job.progress, &view.job.stage, view.job.updated_at), (40, &say.stage, time(5)));
     assert_eq!((Some(&view.metadata), &view.checkpoint), (say.metadata.as_ref(), &say.checkpoint));
@@ -482,17 +482,17 @@ pub async fn a_step_is_recorded_once_with_its_value(bed: Bed) {
     let begun = RecordedStep {
         name: name("fetch"),
         tool: false,
-        state: Progressed::Begun { args: Some(json("\"in\"")) },
+        state: StepState::Begun { args: Some(json("\"in\"")) },
         version: 3,
     };
     assert_eq!(steps(&bed, id).await, std::slice::from_ref(&begun));
     bed.records(step_ends(&held, "fetch", "{\"out\":1}"), at(2)).await.expect("recorded");
-    let state = Progressed::Ended { value: Some(json("{\"out\":1}")) };
+    let state = StepState::Ended { value: Some(json("{\"out\":1}")) };
     let ended = RecordedStep { state, version: 4, ..begun };
     assert_eq!(steps(&bed, id).await, std::slice::from_ref(&ended));
     let tool = RecordStep { tool: true, payload: None, ..step_ends(&held, "call", "0") };
     bed.records(tool, at(3)).await.expect("an end needs no beginning");
-    let state = Progressed::Ended { value: None };
+    let state = StepState::Ended { value: None };
     let called = RecordedStep { name: name("call"), tool: true, state, version: 5 };
     assert_eq!(steps(&bed, id).await, [ended, called], "in the order of their first record");
     let types = bed.types(id).await;
@@ -549,7 +549,7 @@ pub async fn a_tool_without_a_return_is_in_doubt(bed: Bed) {
     let in_doubt = RecordedStep {
         name: name("charge"),
         tool: true,
-        state: Progressed::Begun { args: Some(json("{\"eur\":5}")) },
+        state: StepState::Begun { args: Some(json("{\"eur\":5}")) },
         version: 3,
     };
     assert_eq!(steps(&bed, id).await, [in_doubt]);
@@ -558,7 +558,7 @@ pub async fn a_tool_without_a_return_is_in_doubt(bed: Bed) {
     let returns = RecordStep { tool: true, ..step_ends(&next, "charge", "\"paid\"") };
     bed.records(returns, at(30_002)).await.expect("recorded");
     let ended = &steps(&bed, id).await[0];
-    assert_eq!((ended.version, &ended.state), (6, &Progressed::Ended { value: Some(json("\"paid\"")) }));
+    assert_eq!((ended.version, &ended.state), (6, &StepState::Ended { value: Some(json("\"paid\"")) }));
 }
 
 /// J11, M4
@@ -584,7 +584,7 @@ pub async fn steps_survive_attempts_and_a_redrive_but_not_one_from_the_start(bed
         bed.records(step_ends(&held, "fetch", "2"), at(8)).await.map(|t| t.done.is_repeat()),
         Ok(true)
     );
-    assert_eq!(steps(&bed, id).await[0].state, Progressed::Ended { value: Some(json("2")) });
+    assert_eq!(steps(&bed, id).await[0].state, StepState::Ended { value: Some(json("2")) });
 }
 
 /// Q2, J11, M4

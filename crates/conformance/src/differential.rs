@@ -16,7 +16,7 @@ use std::future::Future;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use twins::{Tally, Twins};
-use windlass_core::What;
+use windlass_core::EventKind;
 
 /// From so many turns on, every verb must have been carried out and refused at least once.
 const TURNS_FOR_ALL: u64 = 15_000;
@@ -100,7 +100,7 @@ impl Coverage {
         };
         let rare: Vec<String> = self.verbs.iter().filter_map(rare).collect();
         assert!(rare.is_empty(), "{turns} turns must reach every answer: {rare:?}");
-        let types: Vec<_> = What::TYPES.iter().filter(|t| !self.written.contains_key(**t)).collect();
+        let types: Vec<_> = EventKind::TYPES.iter().filter(|t| !self.written.contains_key(**t)).collect();
         assert!(types.is_empty(), "{turns} turns must write every type of event, but not {types:?}");
         assert!(
             self.verbs.len() >= VERBS,

@@ -12,8 +12,8 @@ use windlass_core::limits::{
 };
 use windlass_core::unique::{Policy, Scope};
 use windlass_core::{
-    Actor, Facts, Filter, JobId, Key, LeaseMs, Metadata, Name, NewJob, Outcome, Payload, Refusal, RunAt,
-    Status, Timestamp, Unique, What, Who,
+    Actor, EventKind, Facts, Filter, JobId, Key, LeaseMs, Metadata, Name, NewJob, Outcome, Payload, Refusal,
+    RunAt, Status, Timestamp, Unique, Who,
 };
 use windlass_store::{
     AtVersion, BatchRefusal, Enqueue, Enqueued, Idempotency, List, Purge, ReadEvents, ReadLogs,
@@ -111,7 +111,7 @@ pub async fn a_new_job_tells_everything_about_itself(bed: Bed) {
 
     let log = bed.log(asked.id).await;
     assert_eq!((log[0].actor.as_str(), log[0].at, log[0].attempt), ("api:ann", time(7), 0));
-    assert_eq!(log[0].what, What::JobCreated(Box::new(asked.facts)));
+    assert_eq!(log[0].what, EventKind::JobCreated(Box::new(asked.facts)));
     assert_eq!(log[0].payload, asked.payload);
 }
 
@@ -792,7 +792,7 @@ pub async fn children_are_counted_by_one_event(bed: Bed) {
     for (parent, children) in [(one, vec![ids[0], ids[3], ids[4]]), (other, vec![ids[1]])] {
         let log = bed.log(parent).await;
         assert_eq!(log.len(), 2, "one event for all: {log:#?}");
-        assert!(matches!(&log[1].what, What::JobChildrenAdded(d) if d.children == children), "{log:#?}");
+        assert!(matches!(&log[1].what, EventKind::JobChildrenAdded(d) if d.children == children), "{log:#?}");
         assert_eq!(bed.row(parent).await.children, children.len() as i32);
     }
 }

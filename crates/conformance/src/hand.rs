@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_core::decide::Claim;
 use windlass_core::{Actor, LeaseMs, NewJob, Refusal, RunAt, Status, Unique};
 use windlass_store::{
-    ClaimMany, EnqueueClaimed, Faults, Faulty, Handed, Now, PauseQueue, Settle, SettleItem,
+    ClaimMany, EnqueueClaimed, EnqueuedClaimed, Faults, Faulty, Now, PauseQueue, Settle, SettleItem,
 };
 
 /// This module's laws, as tests.
@@ -24,7 +24,7 @@ macro_rules! hand_laws {
 }
 
 /// Enqueues a job for a worker, under this claim.
-async fn hands(bed: &Bed, job: &NewJob, claim: &Claim, now: Now) -> Result<Handed, Refusal> {
+async fn hands(bed: &Bed, job: &NewJob, claim: &Claim, now: Now) -> Result<EnqueuedClaimed, Refusal> {
     let request = EnqueueClaimed { job: job.clone(), actor: Actor::api(), claim: claim.clone() };
     bed.store.enqueue_claimed(request, now).await.expect("the store answers")
 }

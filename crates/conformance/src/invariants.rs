@@ -6,7 +6,7 @@ use windlass_core::limits::{CRASHES_MAX, MAX_RETRIES_MAX};
 use windlass_core::status::legal;
 use windlass_core::unique::Policy;
 use windlass_core::wait::ApprovalStatus;
-use windlass_core::{Event, Facts, Filter, Job, JobId, Metadata, Payload, Status, Version, What};
+use windlass_core::{Event, EventKind, Facts, Filter, Job, JobId, Metadata, Payload, Status, Version};
 use windlass_store::{FeedEvent, FindKey, JobView, List, ListApprovals, Listed, ReadFeed, ReadLogs};
 
 /// Walks everything in the store and checks rows, logs, keys, feed, counts and approvals against each other.
@@ -73,7 +73,7 @@ fn check_log(job: &Job, facts: &Facts, log: &[Event]) {
     assert!(log.iter().all(|e| e.job == job.id), "a log is one job's: {log:#?}");
     assert!(log.windows(2).all(|w| w[0].at <= w[1].at), "time never runs backwards: {log:#?}");
     assert!(
-        matches!(&log[0].what, What::JobCreated(f) if **f == *facts),
+        matches!(&log[0].what, EventKind::JobCreated(f) if **f == *facts),
         "lists tell the facts of event 1: {log:#?}"
     );
     let keys: Vec<_> = log.iter().filter_map(|e| e.key.as_ref()).collect();
@@ -82,7 +82,7 @@ fn check_log(job: &Job, facts: &Facts, log: &[Event]) {
     for event in &log[1..] {
         let from = folded.status;
         folded.apply(event);
-        let forked = matches!(event.what, What::JobForked(_)) && folded.status == Status::Pending;
+        let forked = matches!(event.what, EventKind::JobForked(_)) && folded.status == Status::Pending;
         let lawful = from == folded.status || legal(from, folded.status) || forked;
         assert!(lawful, "{from} to {} is no transition: {log:#?}", folded.status);
     }
@@ -133,7 +133,7 @@ fn check_pointers(job: &Job, log: &[Event]) {
         })
     };
     if let Some(event) = target(job.result_version) {
-        assert!(event.what == What::JobCompleted && event.payload.is_some(), "a result: {event:?}");
+        assert!(event.what == EventKind::JobCompleted && event.payload.is_some(), "a result: {event:?}");
         assert_eq!(job.status, Status::Completed, "only a completed job has a result: {job:?}");
     }
     if let Some(event) = target(job.error_version) {
@@ -145,32 +145,32 @@ fn check_pointers(job: &Job, log: &[Event]) {
         assert!(error["message"].as_str().is_some_and(|m| !m.is_empty()), "it says why: {event:?}");
     }
     if let Some(event) = target(job.checkpoint_version) {
-        let reported = matches!(event.what, What::JobProgressed(_));
+        let reported = matches!(event.what, EventKind::JobProgressed(_));
         assert!(reported && event.payload.is_some(), "a checkpoint: {event:?}");
         assert!(event.version > job.steps_from, "not a forgotten one: {job:?}");
     }
     if let Some(event) = target(job.meta_version) {
         let told = match &event.what {
-            What::JobCreated(facts) => !facts.metadata.is_empty(),
-            What::JobProgressed(d) => d.metadata.is_some(),
+            EventKind::JobCreated(facts) => !facts.metadata.is_empty(),
+            EventKind::JobProgressed(d) => d.metadata.is_some(),
             _ => false,
         };
         assert!(told, "metadata: {event:?}");
     }
     let waiting = target(job.wait_version);
-    assert!(waiting.is_none_or(|e| matches!(e.what, What::JobWaiting(_))), "a wait: {waiting:?}");
+    assert!(waiting.is_none_or(|e| matches!(e.what, EventKind::JobWaiting(_))), "a wait: {waiting:?}");
     assert!(job.status != Status::Waiting || waiting.is_some(), "a waiting job knows its wait: {job:?}");
     if let Some(event) = target(job.wake_version) {
         let wakes = match &event.what {
-            What::JobSignalled(_) | What::JobWoken(_) | What::JobApprovalAsked(_) => true,
-            What::JobChildFinished(d) => d.woke,
-            What::JobApprovalVoted(d) => d.woke,
+            EventKind::JobSignalled(_) | EventKind::JobWoken(_) | EventKind::JobApprovalAsked(_) => true,
+            EventKind::JobChildFinished(d) => d.woke,
+            EventKind::JobApprovalVoted(d) => d.woke,
             _ => false,
         };
         assert!(wakes && waiting.is_some(), "what ended a wait: {event:?}");
     }
     if let Some(event) = target(job.assignment) {
-        assert!(matches!(event.what, What::JobAssigned(_)), "an assignment: {event:?}");
+        assert!(matches!(event.what, EventKind::JobAssigned(_)), "an assignment: {event:?}");
     }
 }
 
@@ -198,8 +198,8 @@ fn check_view(view: &JobView, facts: &Facts, log: &[Event]) {
     let error = event(job.error_version).and_then(|e| Some((e.payload.clone()?, e.at)));
     assert_eq!(view.error, error, "the error and when it happened");
     let metadata = match event(job.meta_version).map(|e| &e.what) {
-        Some(What::JobCreated(facts)) => facts.metadata.clone(),
-        Some(What::JobProgressed(d)) => d.metadata.clone().unwrap_or_default(),
+        Some(EventKind::JobCreated(facts)) => facts.metadata.clone(),
+        Some(EventKind::JobProgressed(d)) => d.metadata.clone().unwrap_or_default(),
         _ => Metadata::new(),
     };
     assert_eq!(view.metadata, metadata, "the metadata");

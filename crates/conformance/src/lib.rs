@@ -4,11 +4,10 @@
 //! [`suite!`] expands every law into a test of one store, none skippable. After every law the invariants of
 //! [`invariants`] are checked on everything the law left behind.
 
-mod acts;
 mod bed;
 mod differential;
+mod fixtures;
 pub mod invariants;
-mod words;
 
 pub mod append;
 pub mod approve;
@@ -31,10 +30,9 @@ pub mod vote;
 pub mod wait;
 pub mod wait_race;
 
-pub use acts::*;
 pub use bed::*;
 pub use differential::differential;
-pub use words::*;
+pub use fixtures::*;
 
 use std::future::Future;
 use std::pin::Pin;

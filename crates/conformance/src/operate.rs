@@ -9,8 +9,8 @@ use windlass_core::decide::Cancel as Wish;
 use windlass_core::limits::{HORIZON_MS, LEASE_MAX_MS, PAYLOAD_MAX_BYTES, TEXT_MAX_BYTES};
 use windlass_core::unique::{Policy, Scope};
 use windlass_core::{
-    Actor, Answer, Done, Job, JobId, NewJob, Outcome, Payload, Refusal, RunAt, Status, Timestamp, Unique,
-    Wait, WaitFor, What,
+    Actor, Answer, Done, EventKind, Job, JobId, NewJob, Outcome, Payload, Refusal, RunAt, Status, Timestamp,
+    Unique, Wait, WaitFor,
 };
 use windlass_store::{AtVersion, Claimed, Fork, Now, Progress, Redrive, Signal, Sweep};
 
@@ -84,7 +84,7 @@ pub async fn a_holder_is_asked_before_its_job_is_cancelled(bed: Bed) {
     assert_eq!((row.deadline_at, row.finished_at), (at(7_100), None));
     assert_eq!(row.lease_hash, Some(held.lease.token.hash()), "it still holds the job");
     let last = bed.log(id).await.pop().expect("an event");
-    let What::JobCancelRequested(asked) = last.what else { panic!("a request: {last:?}") };
+    let EventKind::JobCancelRequested(asked) = last.what else { panic!("a request: {last:?}") };
     assert_eq!((asked.reason.as_deref(), asked.force_at), (Some("too dear"), time(7_100)));
     let told = bed.extends(&held, 1_000, at(200)).await.expect("renewed");
     assert!(told.cancel_requested);
@@ -491,7 +491,7 @@ pub async fn a_fork_begins_with_anothers_log(bed: Bed) {
         let moved = windlass_core::Event { job: id, ..original.clone() };
         assert_eq!(copy, &moved, "copied as it was");
     }
-    let What::JobForked(forked) = &log[5].what else { panic!("a fork: {log:#?}") };
+    let EventKind::JobForked(forked) = &log[5].what else { panic!("a fork: {log:#?}") };
     assert_eq!((forked.from, forked.from_version, &log[5].actor), (source, 5, &operator()));
     let held = bed.claims_one("w", at(11)).await;
     assert_eq!((held.job.id, held.steps_recorded), (id, 1), "what is on record is not done again");

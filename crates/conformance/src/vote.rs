@@ -3,7 +3,7 @@
 use crate::approve::{gated, stands};
 use crate::{Bed, Racer, at, completes, for_approval, key_of, together};
 use windlass_core::wait::{ApprovalStatus, Decision, Voter, WakeOutcome};
-use windlass_core::{Answer, ApprovalId, Done, Refusal, Status, What};
+use windlass_core::{Answer, ApprovalId, Done, EventKind, Refusal, Status};
 use windlass_store::CastVote;
 
 /// This module's laws, as tests.
@@ -184,7 +184,7 @@ pub async fn the_last_votes_racing_wake_the_job_once(bed: Bed) {
         });
         let answers = together(voters).await;
         assert_eq!(answers.iter().filter(|a| a.is_ok()).count(), 3, "{answers:?}");
-        let woke = |what: &What| matches!(what, What::JobApprovalVoted(d) if d.woke);
+        let woke = |what: &EventKind| matches!(what, EventKind::JobApprovalVoted(d) if d.woke);
         let log = bed.log(held.job.id).await;
         assert_eq!(log.iter().filter(|e| woke(&e.what)).count(), 1);
         assert_eq!(stands(&bed, id).await.approval.approved, 3);

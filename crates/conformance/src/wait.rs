@@ -6,8 +6,8 @@ use crate::{
 };
 use windlass_core::wait::WakeOutcome;
 use windlass_core::{
-    Actor, Answer, Done, JobId, LeaseMs, NewJob, Payload, Refusal, RunAt, Status, Timestamp, WaitFor, Wake,
-    What,
+    Actor, Answer, Done, EventKind, JobId, LeaseMs, NewJob, Payload, Refusal, RunAt, Status, Timestamp,
+    WaitFor, Wake,
 };
 use windlass_store::{ClaimOne, Claimed, Extend, Signal};
 
@@ -66,9 +66,9 @@ pub(crate) async fn sends(bed: &Bed, request: Signal, ms: i64) -> Answer {
 }
 
 pub(crate) async fn woken(bed: &Bed, job: JobId) -> usize {
-    let woke = |what: &What| match what {
-        What::JobSignalled(d) => d.woke,
-        What::JobChildFinished(d) => d.woke,
+    let woke = |what: &EventKind| match what {
+        EventKind::JobSignalled(d) => d.woke,
+        EventKind::JobChildFinished(d) => d.woke,
         _ => false,
     };
     bed.log(job).await.iter().filter(|e| woke(&e.what)).count()
@@ -214,7 +214,7 @@ pub async fn a_parent_wakes_when_its_last_child_finished(bed: Bed) {
     assert_eq!((wake.waited_for, wake.outcome), (WaitFor::Children, WakeOutcome::Joined));
     let log = bed.log(id).await;
     let told = log.iter().filter_map(|e| match &e.what {
-        What::JobChildFinished(d) => Some((d.child, d.status, d.woke)),
+        EventKind::JobChildFinished(d) => Some((d.child, d.status, d.woke)),
         _ => None,
     });
     let expected = [(children[0].id, Status::Completed, false), (children[1].id, Status::Failed, true)];

@@ -1,6 +1,6 @@
 //! From an event to the row: the only way a row changes, and the way it is rebuilt from its log.
 
-use crate::event::{Event, What};
+use crate::event::{Event, EventKind};
 use crate::job::{Facts, Job};
 use crate::status::Status;
 use crate::time::Timestamp;
@@ -9,7 +9,7 @@ use crate::wait::WaitFor;
 impl Job {
     /// The row of a job whose log begins with this event; none if it is not a `job_created`.
     pub fn created(event: &Event) -> Option<Self> {
-        let What::JobCreated(facts) = &event.what else { return None };
+        let EventKind::JobCreated(facts) = &event.what else { return None };
         Some(Self::from_facts(event, facts))
     }
 
@@ -74,16 +74,16 @@ impl Job {
         self.version = event.version;
         self.updated_at = event.at;
         match &event.what {
-            What::JobCreated(facts) => *self = Self::from_facts(event, facts),
-            What::JobClaimed => {
+            EventKind::JobCreated(facts) => *self = Self::from_facts(event, facts),
+            EventKind::JobClaimed => {
                 self.crashes += i32::from(self.status == Status::Running);
                 self.epoch = None;
                 self.assignment = None;
                 self.worker_id = event.actor.worker_id();
                 self.run(event);
             }
-            What::JobStarted => self.run(event),
-            What::JobAssigned(d) => {
+            EventKind::JobStarted => self.run(event),
+            EventKind::JobAssigned(d) => {
                 self.status = Status::Assigned;
                 self.due_at = None;
                 self.deadline_at = Some(d.deadline_at);
@@ -91,19 +91,19 @@ impl Job {
                 self.epoch = Some(d.epoch);
                 self.assignment = Some(event.version);
             }
-            What::JobOrphaned => {
+            EventKind::JobOrphaned => {
                 self.let_go();
                 self.status = Status::Orphaned;
                 self.due_at = Some(event.at);
             }
-            What::JobCompleted => {
+            EventKind::JobCompleted => {
                 self.finish(Status::Completed, event.at);
                 self.progress = 100;
                 self.error_version = None;
                 self.error_code = None;
                 self.result_version = event.payload.is_some().then_some(event.version);
             }
-            What::JobRetried(d) => {
+            EventKind::JobRetried(d) => {
                 self.let_go();
                 self.status = Status::Retry;
                 self.due_at = Some(d.due_at);
@@ -111,17 +111,17 @@ impl Job {
                 self.error_version = Some(event.version);
                 self.error_code = Some(d.code.clone());
             }
-            What::JobReleased(d) => {
+            EventKind::JobReleased(d) => {
                 self.let_go();
                 self.status = Status::Retry;
                 self.due_at = Some(d.due_at);
             }
-            What::JobFailed(d) => {
+            EventKind::JobFailed(d) => {
                 self.finish(Status::Failed, event.at);
                 self.error_version = Some(event.version);
                 self.error_code = Some(d.code.clone());
             }
-            What::JobTimedOut(d) => {
+            EventKind::JobTimedOut(d) => {
                 match d.due_at {
                     Some(due_at) => {
                         self.let_go();
@@ -134,7 +134,7 @@ impl Job {
                 self.error_version = Some(event.version);
                 self.error_code = Some(crate::name::Who::word("timed_out"));
             }
-            What::JobWaiting(d) => {
+            EventKind::JobWaiting(d) => {
                 self.let_go();
                 self.status = Status::Waiting;
                 self.crashes = 0;
@@ -146,22 +146,22 @@ impl Job {
                 self.deadline_at = d.deadline_at;
                 self.signals -= i32::from(d.waits_for == WaitFor::Signal && d.answered_by.is_some());
             }
-            What::JobSignalled(d) if d.woke => self.wake(event),
-            What::JobSignalled(_) => self.signals += 1,
-            What::JobWoken(_) => self.wake(event),
-            What::JobChildrenAdded(d) => self.children += d.children.len() as i32,
-            What::JobChildFinished(d) => {
+            EventKind::JobSignalled(d) if d.woke => self.wake(event),
+            EventKind::JobSignalled(_) => self.signals += 1,
+            EventKind::JobWoken(_) => self.wake(event),
+            EventKind::JobChildrenAdded(d) => self.children += d.children.len() as i32,
+            EventKind::JobChildFinished(d) => {
                 self.children -= 1;
                 if d.woke {
                     self.wake(event);
                 }
             }
-            What::JobCancelRequested(d) => {
+            EventKind::JobCancelRequested(d) => {
                 self.cancel_requested_at = Some(event.at);
                 self.deadline_at = Some(self.deadline_at.map_or(d.force_at, |t| t.min(d.force_at)));
             }
-            What::JobCancelled(_) => self.finish(Status::Cancelled, event.at),
-            What::JobRedriven(d) => {
+            EventKind::JobCancelled(_) => self.finish(Status::Cancelled, event.at),
+            EventKind::JobRedriven(d) => {
                 self.restart(d.due_at);
                 self.generation += 1;
                 if d.from_start {
@@ -170,7 +170,7 @@ impl Job {
                     self.signals = 0;
                 }
             }
-            What::JobForked(_) => {
+            EventKind::JobForked(_) => {
                 self.let_go();
                 self.restart(event.at);
                 self.created_at = event.at;
@@ -180,7 +180,7 @@ impl Job {
                 self.unique_policy = None;
                 self.result_version = None;
             }
-            What::JobProgressed(d) => {
+            EventKind::JobProgressed(d) => {
                 if let Some(progress) = d.progress {
                     self.progress = progress;
                 }
@@ -195,7 +195,7 @@ impl Job {
                     self.crashes = 0;
                 }
             }
-            What::JobApprovalVoted(d) if d.woke => self.wake(event),
+            EventKind::JobApprovalVoted(d) if d.woke => self.wake(event),
             what if what.ends_step() => self.crashes = 0,
             _ => {}
         }

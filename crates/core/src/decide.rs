@@ -3,7 +3,7 @@
 //! `decide` answers the event to append and the row after it, or why nothing may happen. What it needs beyond
 //! the row (a kept signal, a recorded step) the store looks up under the same lock and passes in.
 
-use crate::event::{self, Event, What};
+use crate::event::{self, Event, EventKind};
 use crate::ids::JobId;
 use crate::job::{Job, Metadata, RunAt, Version, check_metadata};
 use crate::lease::{LeaseHash, LeaseMs, Secret};
@@ -141,11 +141,11 @@ pub struct Move {
 
 impl Move {
     /// Applies `what` to `job`.
-    pub(crate) fn new(job: &Job, now: Timestamp, actor: Actor, what: What) -> Self {
+    pub(crate) fn new(job: &Job, now: Timestamp, actor: Actor, what: EventKind) -> Self {
         Self::of(job.clone(), now, actor, what)
     }
 
-    fn of(job: Job, now: Timestamp, actor: Actor, what: What) -> Self {
+    fn of(job: Job, now: Timestamp, actor: Actor, what: EventKind) -> Self {
         let event = Event {
             job: job.id,
             version: job.version + 1,
@@ -266,17 +266,17 @@ fn claim(job: &Job, by: &Claim, now: Timestamp) -> Result<Move, Refusal> {
             return Ok(fail(job, Who::word("crashed"), &message, now));
         }
     }
-    Ok(hold(job.clone(), by, Actor::worker(&by.worker), What::JobClaimed, now))
+    Ok(hold(job.clone(), by, Actor::worker(&by.worker), EventKind::JobClaimed, now))
 }
 
 /// A claim of a row that nobody holds, as [`decide`] decides it, for whoever hands out many: the row is given away, not
 /// copied. `None` for every other row.
 pub fn hand_out(job: Job, by: &Claim, actor: &Actor, now: Timestamp) -> Option<Move> {
     let free = job.is_due(now) && !job.status.is_terminal() && job.status != Status::Running;
-    free.then(|| hold(job, by, actor.clone(), What::JobClaimed, now))
+    free.then(|| hold(job, by, actor.clone(), EventKind::JobClaimed, now))
 }
 
-fn hold(job: Job, by: &Claim, actor: Actor, what: What, now: Timestamp) -> Move {
+fn hold(job: Job, by: &Claim, actor: Actor, what: EventKind, now: Timestamp) -> Move {
     let (attempt, lease_ms) = (job.attempt.saturating_add(1), job.lease_ms.unwrap_or(by.lease_ms));
     let hash = by.secret.token(job.id, attempt).hash();
     let mut step = Move::of(job, now, actor, what).lease(hash);
@@ -294,7 +294,7 @@ fn assign(job: &Job, to: event::Assigned, now: Timestamp) -> Result<Move, Refusa
         return Err(Refusal::NotClaimable(job.status));
     }
     let leader = Actor::try_from(format!("leader:{}", to.epoch))?;
-    Ok(Move::new(job, now, leader, What::JobAssigned(to)).done())
+    Ok(Move::new(job, now, leader, EventKind::JobAssigned(to)).done())
 }
 
 fn start(job: &Job, by: &Claim, assignment: Version, epoch: i64, now: Timestamp) -> Result<Move, Refusal> {
@@ -308,7 +308,7 @@ fn start(job: &Job, by: &Claim, assignment: Version, epoch: i64, now: Timestamp)
     if !mine {
         return Err(Refusal::NotAssigned);
     }
-    Ok(hold(job.clone(), by, Actor::worker(&by.worker), What::JobStarted, now))
+    Ok(hold(job.clone(), by, Actor::worker(&by.worker), EventKind::JobStarted, now))
 }
 
 fn append(job: &Job, note: Append, now: Timestamp) -> Result<Move, Refusal> {
@@ -330,7 +330,7 @@ fn append(job: &Job, note: Append, now: Timestamp) -> Result<Move, Refusal> {
         return Err(Refusal::VersionMismatch(job.version));
     }
     fits("payload", note.payload.as_ref(), limits::EVENT_PAYLOAD_MAX_BYTES)?;
-    let mut step = Move::new(job, now, actor, What::Noted(note.type_name)).payload(note.payload);
+    let mut step = Move::new(job, now, actor, EventKind::Noted(note.type_name)).payload(note.payload);
     step.event.lease = note.lease;
     Ok(step.done())
 }
@@ -351,7 +351,7 @@ fn progress(job: &Job, hash: LeaseHash, report: Progress, now: Timestamp) -> Res
         check_metadata(metadata)?;
     }
     fits("checkpoint", report.checkpoint.as_ref(), limits::PAYLOAD_MAX_BYTES)?;
-    let what = What::JobProgressed(event::Progressed {
+    let what = EventKind::JobProgressed(event::Progressed {
         progress: report.progress.map(|p| p as i32),
         stage: report.stage,
         metadata: report.metadata,
@@ -375,10 +375,10 @@ fn record(job: &Job, hash: LeaseHash, step: Step, now: Timestamp) -> Result<Move
     let key = step.finished.then(|| step_key(job, &step.name));
     let named = event::StepNamed { name: step.name };
     let what = match (step.tool, step.finished) {
-        (false, false) => What::NodeStarted(named),
-        (false, true) => What::NodeFinished(named),
-        (true, false) => What::ToolCalled(named),
-        (true, true) => What::ToolReturned(named),
+        (false, false) => EventKind::NodeStarted(named),
+        (false, true) => EventKind::NodeFinished(named),
+        (true, false) => EventKind::ToolCalled(named),
+        (true, true) => EventKind::ToolReturned(named),
     };
     Ok(Move::new(job, now, holder(job), what).payload(step.payload).lease(hash).key(key).done())
 }
@@ -398,7 +398,7 @@ fn ask(job: &Job, hash: LeaseHash, asked: event::ApprovalAsked, now: Timestamp) 
     }
     let ms = asked.expires_at.as_micros().saturating_sub(now.as_micros()) / 1_000;
     limits::within("expires", ms, 1, limits::APPROVAL_EXPIRES_MAX_MS)?;
-    Ok(Move::new(job, now, holder(job), What::JobApprovalAsked(asked)).lease(hash).done())
+    Ok(Move::new(job, now, holder(job), EventKind::JobApprovalAsked(asked)).lease(hash).done())
 }
 
 /// `status` is where the approval stands after this vote.
@@ -413,7 +413,7 @@ fn vote_on(
         limits::text("reason", reason, limits::TEXT_MAX_BYTES)?;
     }
     vote.woke = status == ApprovalStatus::Approved && awaits(job, WaitFor::Approval, Some(&vote.name), now);
-    Ok(Move::new(job, now, actor, What::JobApprovalVoted(vote)).done())
+    Ok(Move::new(job, now, actor, EventKind::JobApprovalVoted(vote)).done())
 }
 
 /// How a vote changes an approval that is open.
@@ -459,7 +459,7 @@ fn signal(
     }
     fits("payload", payload.as_ref(), limits::EVENT_PAYLOAD_MAX_BYTES)?;
     let woke = awaits(job, WaitFor::Signal, Some(&name), now);
-    let what = What::JobSignalled(event::Signalled { name, woke });
+    let what = EventKind::JobSignalled(event::Signalled { name, woke });
     Ok(Move::new(job, now, actor, what).payload(payload).done())
 }
 
@@ -477,7 +477,7 @@ fn add_children(
         }
         None => actor,
     };
-    let what = What::JobChildrenAdded(event::ChildrenAdded { children });
+    let what = EventKind::JobChildrenAdded(event::ChildrenAdded { children });
     let mut step = Move::new(job, now, actor, what);
     step.event.lease = hash;
     Ok(step.done())
@@ -485,7 +485,7 @@ fn add_children(
 
 fn child_finished(job: &Job, child: JobId, status: Status, now: Timestamp) -> Move {
     let woke = job.children == 1 && awaits(job, WaitFor::Children, None, now);
-    let what = What::JobChildFinished(event::ChildFinished { child, status, woke });
+    let what = EventKind::JobChildFinished(event::ChildFinished { child, status, woke });
     Move::new(job, now, Actor::engine(), what).done()
 }
 
@@ -499,7 +499,7 @@ fn cancel(job: &Job, wish: Cancel, now: Timestamp) -> Result<Move, Refusal> {
     limits::within("force_after", wish.force_after_ms, 0, limits::LEASE_MAX_MS)?;
     if job.is_held(now) && !wish.force && !job.is_past_deadline(now) {
         let force_at = now.plus_ms(wish.force_after_ms);
-        let what = What::JobCancelRequested(event::CancelRequested { reason: wish.reason, force_at });
+        let what = EventKind::JobCancelRequested(event::CancelRequested { reason: wish.reason, force_at });
         return Ok(Move::new(job, now, wish.actor, what).done());
     }
     Ok(cancelled(job, wish.actor, wish.reason, now))
@@ -524,7 +524,7 @@ fn redrive(
         _ => {}
     }
     let due_at = run_at.check("run_at", now)?;
-    let what = What::JobRedriven(event::Redriven { due_at, from_start });
+    let what = EventKind::JobRedriven(event::Redriven { due_at, from_start });
     Ok(Move::new(job, now, actor, what).done())
 }
 
@@ -541,10 +541,10 @@ fn expire(job: &Job, worker_gone: bool, now: Timestamp) -> Result<Move, Refusal>
             Ok(fail(job, Who::word("approval_expired"), "the approval was not decided in time", now))
         }
         (Status::Waiting, Some(waits_for)) => {
-            Ok(Move::new(job, now, Actor::engine(), What::JobWoken(event::Woken { waits_for })).done())
+            Ok(Move::new(job, now, Actor::engine(), EventKind::JobWoken(event::Woken { waits_for })).done())
         }
         (Status::Assigned, _) if worker_gone => {
-            Ok(Move::new(job, now, Actor::engine(), What::JobOrphaned).done())
+            Ok(Move::new(job, now, Actor::engine(), EventKind::JobOrphaned).done())
         }
         (status, _) => Err(Refusal::NotClaimable(status)),
     }
@@ -559,7 +559,7 @@ pub fn counts_children(parent: &Job) -> bool {
 pub fn copy_log(log: Vec<Event>, to: JobId, payload: Option<&Payload>) -> Vec<Event> {
     let copy = |mut event: Event| {
         event.job = to;
-        if let What::JobCreated(facts) = &mut event.what {
+        if let EventKind::JobCreated(facts) = &mut event.what {
             facts.parent_id = None;
             facts.unique = None;
             event.payload = payload.cloned().or(event.payload);
@@ -571,11 +571,11 @@ pub fn copy_log(log: Vec<Event>, to: JobId, payload: Option<&Payload>) -> Vec<Ev
 
 /// The row of a new job that began with another's log up to a version.
 pub fn fork(copied: &Job, from: JobId, from_version: Version, actor: Actor, now: Timestamp) -> Move {
-    Move::new(copied, now, actor, What::JobForked(event::Forked { from, from_version })).done()
+    Move::new(copied, now, actor, EventKind::JobForked(event::Forked { from, from_version })).done()
 }
 
 pub(crate) fn cancelled(job: &Job, actor: Actor, reason: Option<String>, now: Timestamp) -> Move {
-    Move::new(job, now, actor, What::JobCancelled(event::Cancelled { reason })).done()
+    Move::new(job, now, actor, EventKind::JobCancelled(event::Cancelled { reason })).done()
 }
 
 pub(crate) fn time_out(job: &Job, now: Timestamp) -> Move {
@@ -585,13 +585,13 @@ pub(crate) fn time_out(job: &Job, now: Timestamp) -> Move {
         Some(ms) => format!("the attempt took longer than {ms} ms"),
         None => "the attempt took longer than its worker allows".to_owned(),
     };
-    let what = What::JobTimedOut(event::TimedOut { due_at });
+    let what = EventKind::JobTimedOut(event::TimedOut { due_at });
     Move::new(job, now, Actor::engine(), what).payload(Some(error_payload("timed_out", &message))).done()
 }
 
 pub(crate) fn fail(job: &Job, code: Who, message: &str, now: Timestamp) -> Move {
     let payload = error_payload(code.as_str(), message);
-    Move::new(job, now, Actor::engine(), What::JobFailed(event::Failed { code }))
+    Move::new(job, now, Actor::engine(), EventKind::JobFailed(event::Failed { code }))
         .payload(Some(payload))
         .done()
 }

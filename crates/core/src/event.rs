@@ -31,7 +31,7 @@ pub struct Event {
     /// The caller's key: one event of a job per key.
     pub key: Option<Key>,
     /// What happened.
-    pub what: What,
+    pub what: EventKind,
     /// The caller's bytes: payload, result, error, checkpoint, step value, signal.
     pub payload: Option<Payload>,
 }
@@ -43,14 +43,14 @@ macro_rules! events {
     ) => {
         /// What happened, in the past tense, with what the row needs to follow from it.
         #[derive(Debug, Clone, PartialEq)]
-        pub enum What {
+        pub enum EventKind {
             $($(#[$pdoc])* $plain,)*
             $($(#[$tdoc])* $told($detail),)*
             /// An event of the caller's own type.
             Noted(Name),
         }
 
-        impl What {
+        impl EventKind {
             /// Every type that the engine writes itself.
             pub const TYPES: &[&str] = &[$($pname,)* $($tname,)*];
 
@@ -160,7 +160,7 @@ macro_rules! details {
 }
 
 details! {
-    /// Detail of [`What::JobAssigned`].
+    /// Detail of [`EventKind::JobAssigned`].
     Assigned {
         /// To whom.
         worker: Who,
@@ -169,7 +169,7 @@ details! {
         /// When it lapses.
         deadline_at: Timestamp,
     }
-    /// Detail of [`What::JobRetried`].
+    /// Detail of [`EventKind::JobRetried`].
     Retried {
         /// The error's code.
         code: Who,
@@ -178,22 +178,22 @@ details! {
         /// When the next try is due.
         due_at: Timestamp,
     }
-    /// Detail of [`What::JobReleased`].
+    /// Detail of [`EventKind::JobReleased`].
     Released {
         /// When it is due again.
         due_at: Timestamp,
     }
-    /// Detail of [`What::JobFailed`].
+    /// Detail of [`EventKind::JobFailed`].
     Failed {
         /// The error's code.
         code: Who,
     }
-    /// Detail of [`What::JobTimedOut`].
+    /// Detail of [`EventKind::JobTimedOut`].
     TimedOut {
         /// When the next try is due; none when no retry was left.
         due_at: Option<Timestamp>,
     }
-    /// Detail of [`What::JobWaiting`].
+    /// Detail of [`EventKind::JobWaiting`].
     Waiting {
         /// What for.
         waits_for: WaitFor,
@@ -206,24 +206,24 @@ details! {
         /// The earlier event that already answers this wait: a kept signal, a vote.
         answered_by: Option<Version>,
     }
-    /// Detail of [`What::JobSignalled`].
+    /// Detail of [`EventKind::JobSignalled`].
     Signalled {
         /// Its name.
         name: Name,
         /// Whether a wait took it at once; else it is kept.
         woke: bool,
     }
-    /// Detail of [`What::JobWoken`]: the wait expired.
+    /// Detail of [`EventKind::JobWoken`]: the wait expired.
     Woken {
         /// What the job waited for.
         waits_for: WaitFor,
     }
-    /// Detail of [`What::JobChildrenAdded`].
+    /// Detail of [`EventKind::JobChildrenAdded`].
     ChildrenAdded {
         /// Their ids.
         children: Vec<JobId>,
     }
-    /// Detail of [`What::JobChildFinished`].
+    /// Detail of [`EventKind::JobChildFinished`].
     ChildFinished {
         /// Which.
         child: JobId,
@@ -232,33 +232,33 @@ details! {
         /// Whether it was the last one and ended a wait.
         woke: bool,
     }
-    /// Detail of [`What::JobCancelRequested`].
+    /// Detail of [`EventKind::JobCancelRequested`].
     CancelRequested {
         /// Why.
         reason: Option<String>,
         /// When it is forced.
         force_at: Timestamp,
     }
-    /// Detail of [`What::JobCancelled`].
+    /// Detail of [`EventKind::JobCancelled`].
     Cancelled {
         /// Why.
         reason: Option<String>,
     }
-    /// Detail of [`What::JobRedriven`].
+    /// Detail of [`EventKind::JobRedriven`].
     Redriven {
         /// From when it may run.
         due_at: Timestamp,
         /// Whether recorded steps are forgotten.
         from_start: bool,
     }
-    /// Detail of [`What::JobForked`].
+    /// Detail of [`EventKind::JobForked`].
     Forked {
         /// The job whose log this one began with.
         from: JobId,
         /// Up to which version.
         from_version: Version,
     }
-    /// Detail of [`What::JobProgressed`].
+    /// Detail of [`EventKind::JobProgressed`].
     Progressed {
         /// New progress.
         progress: Option<i32>,
@@ -267,7 +267,7 @@ details! {
         /// The whole metadata after the merge, if it changed.
         metadata: Option<Metadata>,
     }
-    /// Detail of [`What::JobApprovalAsked`].
+    /// Detail of [`EventKind::JobApprovalAsked`].
     ApprovalAsked {
         /// Which.
         approval: ApprovalId,
@@ -282,7 +282,7 @@ details! {
         /// When silence denies.
         expires_at: Timestamp,
     }
-    /// Detail of [`What::JobApprovalVoted`].
+    /// Detail of [`EventKind::JobApprovalVoted`].
     ApprovalVoted {
         /// On which.
         approval: ApprovalId,
@@ -314,7 +314,7 @@ pub struct Unreadable {
     pub why: String,
 }
 
-impl What {
+impl EventKind {
     /// Whether it is the end of a step: work is on record, so lost leases count from zero again.
     pub fn ends_step(&self) -> bool {
         matches!(self.type_name(), "node_finished" | "tool_returned")
@@ -326,7 +326,7 @@ impl Event {
     /// and, for a signal, the same name. Then the request is a repeat; else its key was used for something else.
     pub fn repeated_by(&self, type_name: &str, signal: Option<&Name>) -> Result<Version, Refusal> {
         let same_name = match &self.what {
-            What::JobSignalled(d) => signal == Some(&d.name),
+            EventKind::JobSignalled(d) => signal == Some(&d.name),
             _ => true,
         };
         if self.what.type_name() == type_name && same_name {

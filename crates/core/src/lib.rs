@@ -39,7 +39,7 @@ pub mod wait;
 
 pub use backoff::Backoff;
 pub use blocked::Blocked;
-pub use event::{Event, What};
+pub use event::{Event, EventKind};
 pub use ids::{ApprovalId, JobId};
 pub use job::{Facts, Job, Metadata, NewJob, RunAt, Version};
 pub use lease::{Lease, LeaseHash, LeaseMs, Secret, Token};

@@ -3,7 +3,7 @@
 use crate::decide::{
     Move, backoff_ms, cancelled, check_holder, check_lease, denied, error_payload, fail, holder, time_out,
 };
-use crate::event::{self, Event, What};
+use crate::event::{self, Event, EventKind};
 use crate::job::{Job, RunAt, Version};
 use crate::lease::LeaseHash;
 use crate::limits::{self, Invalid};
@@ -49,7 +49,7 @@ impl Outcome {
         log: impl DoubleEndedIterator<Item = &'e Event>,
     ) -> Option<Version> {
         log.rev()
-            .take_while(|event| !matches!(event.what, What::JobForked(_)))
+            .take_while(|event| !matches!(event.what, EventKind::JobForked(_)))
             .find(|event| event.lease == Some(lease) && self.settles_as().contains(&event.what.type_name()))
             .map(|event| event.version)
     }
@@ -115,7 +115,7 @@ pub(crate) fn settle(job: &Job, hash: LeaseHash, outcome: Outcome, now: Timestam
     let step = match outcome {
         Outcome::Complete(result) => {
             fits("result", result.as_ref(), limits::PAYLOAD_MAX_BYTES)?;
-            Move::new(job, now, holder(job), What::JobCompleted).payload(result)
+            Move::new(job, now, holder(job), EventKind::JobCompleted).payload(result)
         }
         Outcome::Fail { error, permanent, run_at } => {
             let due_at = run_at.map(|r| r.check("run_at", now)).transpose()?;
@@ -125,7 +125,7 @@ pub(crate) fn settle(job: &Job, hash: LeaseHash, outcome: Outcome, now: Timestam
                 stop(Some(error.message))
             } else {
                 let payload = error_payload(error.code.as_str(), &error.message);
-                let what = What::JobRetried(event::Retried {
+                let what = EventKind::JobRetried(event::Retried {
                     code: error.code,
                     retries: job.retries + 1,
                     due_at: due_at.unwrap_or_else(|| now.plus_ms(backoff_ms(job))),
@@ -138,7 +138,7 @@ pub(crate) fn settle(job: &Job, hash: LeaseHash, outcome: Outcome, now: Timestam
             if job.cancel_requested_at.is_some() {
                 stop(None)
             } else {
-                Move::new(job, now, holder(job), What::JobReleased(event::Released { due_at }))
+                Move::new(job, now, holder(job), EventKind::JobReleased(event::Released { due_at }))
             }
         }
         Outcome::TimeOut if job.cancel_requested_at.is_some() => stop(None),
@@ -211,5 +211,5 @@ fn wait_on(job: &Job, wait: Wait, found: Found, now: Timestamp) -> Result<Move, 
     if detail.due_at.is_some() {
         detail.deadline_at = None;
     }
-    Ok(Move::new(job, now, holder(job), What::JobWaiting(detail)))
+    Ok(Move::new(job, now, holder(job), EventKind::JobWaiting(detail)))
 }

@@ -1,6 +1,6 @@
 //! What the log of a job remembers for its next attempt: steps, tools in doubt, waits, kept signals.
 
-use crate::event::{Event, What};
+use crate::event::{Event, EventKind};
 use crate::ids::ApprovalId;
 use crate::job::Version;
 use crate::name::Name;
@@ -9,7 +9,7 @@ use crate::wait::{Decision, WaitFor, Wake, WakeOutcome};
 
 /// How far a step came.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Progressed {
+pub enum StepState {
     /// Began, and no end is on record. A tool in this state is in doubt: it may have acted.
     Begun {
         /// What it was called with.
@@ -30,7 +30,7 @@ pub struct RecordedStep {
     /// Whether it is a tool call.
     pub tool: bool,
     /// How far it came.
-    pub state: Progressed,
+    pub state: StepState,
     /// The event that says so.
     pub version: Version,
 }
@@ -75,23 +75,26 @@ pub fn recorded(events: &[Event], steps_from: Version) -> Recorded {
     let mut open: Option<&Event> = None;
     for event in events.iter().filter(|e| e.version > steps_from) {
         match &event.what {
-            What::NodeStarted(s) | What::ToolCalled(s) | What::NodeFinished(s) | What::ToolReturned(s) => {
-                let tool = matches!(event.what, What::ToolCalled(_) | What::ToolReturned(_));
+            EventKind::NodeStarted(s)
+            | EventKind::ToolCalled(s)
+            | EventKind::NodeFinished(s)
+            | EventKind::ToolReturned(s) => {
+                let tool = matches!(event.what, EventKind::ToolCalled(_) | EventKind::ToolReturned(_));
                 let state = if event.what.ends_step() {
-                    Progressed::Ended { value: event.payload.clone() }
+                    StepState::Ended { value: event.payload.clone() }
                 } else {
-                    Progressed::Begun { args: event.payload.clone() }
+                    StepState::Begun { args: event.payload.clone() }
                 };
                 let step = RecordedStep { name: s.name.clone(), tool, state, version: event.version };
                 match out.steps.iter_mut().find(|r| r.name == step.name) {
-                    Some(known) if matches!(known.state, Progressed::Ended { .. }) => {}
+                    Some(known) if matches!(known.state, StepState::Ended { .. }) => {}
                     Some(known) => *known = step,
                     None => out.steps.push(step),
                 }
             }
-            What::JobWaiting(_) => open = Some(event),
+            EventKind::JobWaiting(_) => open = Some(event),
             // A wait that was cut off, by denial or cancel, ended only if its answer had come before.
-            What::JobClaimed | What::JobRedriven(_) | What::JobForked(_) => {
+            EventKind::JobClaimed | EventKind::JobRedriven(_) | EventKind::JobForked(_) => {
                 if let Some(waiting) = open.take() {
                     out.waits.extend(ended(waiting, event, events));
                 }
@@ -103,33 +106,33 @@ pub fn recorded(events: &[Event], steps_from: Version) -> Recorded {
 }
 
 fn ended(waiting: &Event, until: &Event, events: &[Event]) -> Option<RecordedWait> {
-    let What::JobWaiting(d) = &waiting.what else { return None };
+    let EventKind::JobWaiting(d) = &waiting.what else { return None };
     // Only what lies between the two: a later wait has an end of its own.
     let by = events.iter().find(|e| match d.answered_by {
         Some(version) => e.version == version,
         None => (waiting.version..until.version).contains(&e.version) && ends_wait(&e.what),
     });
-    let answered = until.what == What::JobClaimed || d.answered_by.is_some() || by.is_some();
+    let answered = until.what == EventKind::JobClaimed || d.answered_by.is_some() || by.is_some();
     if !answered {
         return None;
     }
     Some(RecordedWait { version: waiting.version, wake: wake(waiting, by)? })
 }
 
-fn ends_wait(what: &What) -> bool {
+fn ends_wait(what: &EventKind) -> bool {
     match what {
-        What::JobWoken(_) => true,
-        What::JobSignalled(d) => d.woke,
-        What::JobChildFinished(d) => d.woke,
-        What::JobApprovalVoted(d) => d.woke,
+        EventKind::JobWoken(_) => true,
+        EventKind::JobSignalled(d) => d.woke,
+        EventKind::JobChildFinished(d) => d.woke,
+        EventKind::JobApprovalVoted(d) => d.woke,
         _ => false,
     }
 }
 
 /// Why the next execution runs, from the event that began the wait and the one that ended it, if one did.
 pub fn wake(waiting: &Event, ended_by: Option<&Event>) -> Option<Wake> {
-    let What::JobWaiting(d) = &waiting.what else { return None };
-    let expired = ended_by.is_some_and(|e| matches!(e.what, What::JobWoken(_)));
+    let EventKind::JobWaiting(d) = &waiting.what else { return None };
+    let expired = ended_by.is_some_and(|e| matches!(e.what, EventKind::JobWoken(_)));
     let outcome = match d.waits_for {
         _ if expired => WakeOutcome::Expired,
         WaitFor::Approval => WakeOutcome::Approved,
@@ -137,7 +140,7 @@ pub fn wake(waiting: &Event, ended_by: Option<&Event>) -> Option<Wake> {
         WaitFor::Timer => WakeOutcome::Fired,
         WaitFor::Children => WakeOutcome::Joined,
     };
-    let signal = ended_by.filter(|e| matches!(e.what, What::JobSignalled(_)));
+    let signal = ended_by.filter(|e| matches!(e.what, EventKind::JobSignalled(_)));
     Some(Wake {
         waited_for: d.waits_for,
         name: d.name.clone(),
@@ -149,7 +152,7 @@ pub fn wake(waiting: &Event, ended_by: Option<&Event>) -> Option<Wake> {
 /// Why an approval was denied, if it was and a reason was given.
 pub fn denial(events: &[Event], approval: ApprovalId) -> Option<String> {
     events.iter().rev().find_map(|e| match &e.what {
-        What::JobApprovalVoted(v) if v.approval == approval && v.decision == Decision::Deny => {
+        EventKind::JobApprovalVoted(v) if v.approval == approval && v.decision == Decision::Deny => {
             v.reason.clone()
         }
         _ => None,
@@ -159,8 +162,8 @@ pub fn denial(events: &[Event], approval: ApprovalId) -> Option<String> {
 /// The oldest signal of this name that no wait has taken.
 pub fn kept_signal(events: &[Event], name: &Name, steps_from: Version) -> Option<Version> {
     let taken = |version: Version| {
-        events.iter().any(|e| matches!(&e.what, What::JobWaiting(d) if d.answered_by == Some(version)))
+        events.iter().any(|e| matches!(&e.what, EventKind::JobWaiting(d) if d.answered_by == Some(version)))
     };
-    let kept = |e: &&Event| matches!(&e.what, What::JobSignalled(d) if !d.woke && d.name == *name);
+    let kept = |e: &&Event| matches!(&e.what, EventKind::JobSignalled(d) if !d.woke && d.name == *name);
     events.iter().filter(|e| e.version > steps_from).filter(kept).map(|e| e.version).find(|v| !taken(*v))
 }

@@ -2,7 +2,7 @@
 
 use windlass_core::decide::{Claim, Command, decide, hand_out};
 use windlass_core::lease::Secret;
-use windlass_core::{Actor, Event, Facts, Job, JobId, LeaseMs, Name, Status, Timestamp, What, Who};
+use windlass_core::{Actor, Event, EventKind, Facts, Job, JobId, LeaseMs, Name, Status, Timestamp, Who};
 
 fn job(status: Status) -> Job {
     let word = |text| Name::try_from(text).expect("a name");
@@ -15,7 +15,7 @@ fn job(status: Status) -> Job {
         generation: 0,
         lease: None,
         key: None,
-        what: What::JobCreated(Box::new(Facts::new(word("mail"), word("default")))),
+        what: EventKind::JobCreated(Box::new(Facts::new(word("mail"), word("default")))),
         payload: None,
     };
     Job { status, ..Job::created(&event).expect("a job") }

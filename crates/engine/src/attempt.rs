@@ -18,7 +18,7 @@ use windlass_core::step::Recorded;
 use windlass_core::{
     Facts, Job, JobId, LeaseMs, Metadata, Name, Payload, Refusal, Timestamp, Token, Wake, Who,
 };
-use windlass_store::{Claimed, Store, StoreResult, Told};
+use windlass_store::{Claimed, HolderReply, Store, StoreResult};
 
 /// One attempt of one job. Cheap to clone.
 #[derive(Clone)]
@@ -206,7 +206,11 @@ impl Attempt {
     }
 
     /// As [`Attempt::held`], for verbs that tell whether to stop.
-    pub(crate) async fn told(&self, what: &str, answer: Result<Told, Refusal>) -> Result<Told, HandlerError> {
+    pub(crate) async fn told(
+        &self,
+        what: &str,
+        answer: Result<HolderReply, Refusal>,
+    ) -> Result<HolderReply, HandlerError> {
         let told = self.held(what, answer).await?;
         if told.cancel_requested {
             self.control().cancel();

@@ -6,7 +6,7 @@ use crate::health;
 use crate::lanes::{Asked, Line, Ready};
 use crate::leases::Held;
 use crate::metrics::Kinds;
-use crate::offer::{Came, Made, OneMade, Told};
+use crate::offer::{Came, OfferReply, OpenOffer, OpenOffers};
 use crate::repeat::{Pause, jittered};
 use crate::run::Bounds;
 use crate::settle::Ended;
@@ -30,7 +30,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
     let mut hints = shared.store.hints().due;
     let (mut hinted, mut polled) = (true, false);
     let mut poll = IDLE;
-    let (mut brought, mut made) = (Brought::default(), Made::new(&shared));
+    let (mut brought, mut made) = (Brought::default(), OpenOffers::new(&shared));
     while shared.level() == Level::Working {
         if hinted {
             hints.borrow_and_update();
@@ -73,8 +73,8 @@ pub(crate) async fn run(shared: Arc<Shared>) {
 }
 
 /// Takes in what came of an offer. Where nobody knows, the store does.
-async fn take_in(shared: &Arc<Shared>, brought: &mut Brought, made: OneMade, told: Told) {
-    let Told { since, came } = told;
+async fn take_in(shared: &Arc<Shared>, brought: &mut Brought, made: OpenOffer, told: OfferReply) {
+    let OfferReply { since, came } = told;
     let came = match came {
         Came::Job(held) => Some((since, vec![*held])),
         Came::Nothing => None,

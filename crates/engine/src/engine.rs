@@ -2,6 +2,7 @@
 
 use crate::claim::{self, give_back};
 use crate::control::Standing;
+use crate::due_timers::DueTimers;
 use crate::handler::{BoxError, Handlers};
 use crate::health::Board;
 use crate::lanes::Line;
@@ -12,7 +13,6 @@ use crate::policy::{Policies, Policy};
 use crate::repeat::Pause;
 use crate::settle::{self, Ended};
 use crate::shutdown::{Level, Shutdown};
-use crate::soon::Soon;
 use crate::task::{keep, panic_message};
 use crate::{heartbeat, register, sweeper};
 use futures_util::FutureExt;
@@ -39,7 +39,7 @@ const AHEAD_MAX: usize = 2_000;
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     /// A store of the heart's own, opened on the engine's thread; until it is, renewals go through the other.
-    pub(crate) beat: OnceLock<Arc<dyn Store>>,
+    pub(crate) renewal_store: OnceLock<Arc<dyn Store>>,
     pub(crate) identity: Who,
     pub(crate) labels: Metadata,
     pub(crate) lines: Vec<Arc<Line>>,
@@ -60,7 +60,7 @@ pub(crate) struct Shared {
     /// There may be a deadline that has passed.
     pub(crate) sweep: Notify,
     /// When jobs that this worker let go are due again.
-    pub(crate) soon: Soon,
+    pub(crate) soon: DueTimers,
     /// Replaced as a whole when the store's defaults change; read once per claim.
     pub(crate) policies: RwLock<Arc<Policies>>,
     pub(crate) draining: AtomicBool,
@@ -166,7 +166,11 @@ impl Shared {
 pub(crate) type Opener = Box<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Store>, BoxError>> + Send>;
 
 /// Runs a worker until it is to end, and then ends it.
-pub(crate) async fn run(shared: Arc<Shared>, mut ended: UnboundedReceiver<Ended>, apart: Option<Opener>) {
+pub(crate) async fn run(
+    shared: Arc<Shared>,
+    mut ended: UnboundedReceiver<Ended>,
+    renewal_store: Option<Opener>,
+) {
     let again = || Arc::clone(&shared);
     tokio::select! {
         // All of these end with the worker and not before; the order says who goes first when several are ready.
@@ -175,7 +179,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut ended: UnboundedReceiver<Ended>
         () = keep("watch", || heartbeat::watch(again())) => {}
         () = work_and_end(&shared) => {}
         () = settle_all(&shared, &mut ended) => {}
-        () = open_apart(&shared, apart) => {}
+        () = open_apart(&shared, renewal_store) => {}
         () = keep("register", || register::run(again())) => {}
         () = keep("sweeper", || sweeper::run(again())) => {}
     }
@@ -191,10 +195,10 @@ async fn open_apart(shared: &Shared, open: Option<Opener>) {
     let Some(open) = open else { return std::future::pending().await };
     let mut pause = Pause::default();
     let mut told = false;
-    while shared.beat.get().is_none() {
+    while shared.renewal_store.get().is_none() {
         let opened = AssertUnwindSafe(open()).catch_unwind().await;
         match opened.unwrap_or_else(|panic| Err(panic_message(&*panic).into())) {
-            Ok(store) => _ = shared.beat.set(store),
+            Ok(store) => _ = shared.renewal_store.set(store),
             Err(error) => {
                 if !told {
                     tracing::warn!(%error, "the store for renewals does not open; it is tried again until it does");

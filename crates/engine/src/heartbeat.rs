@@ -40,8 +40,8 @@ async fn extend(shared: &Shared, lease_ms: LeaseMs, leases: &[Held]) {
     let sent = Instant::now();
     // A call that hangs must not take the next one's time; a renewal may be sent twice.
     let call = async {
-        match shared.beat.get() {
-            Some(apart) => apart.extend(request, None).await,
+        match shared.renewal_store.get() {
+            Some(renewal_store) => renewal_store.extend(request, None).await,
             None => shared.ask(shared.store.extend(request, None)).await,
         }
     };

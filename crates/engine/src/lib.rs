@@ -24,6 +24,7 @@
 mod attempt;
 mod claim;
 mod control;
+mod due_timers;
 mod engine;
 mod error;
 mod handler;
@@ -41,7 +42,6 @@ mod report;
 mod run;
 mod settle;
 mod shutdown;
-mod soon;
 mod spawn;
 mod start;
 mod sweeper;

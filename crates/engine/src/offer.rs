@@ -22,10 +22,10 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use windlass_core::decide::Claim;
 use windlass_core::{Actor, Facts, Name, NewJob, Refusal, RunAt};
-use windlass_store::{Claimed, EnqueueClaimed, Enqueued, Handed, Store, StoreError, StoreResult};
+use windlass_store::{Claimed, EnqueueClaimed, Enqueued, EnqueuedClaimed, Store, StoreError, StoreResult};
 
 /// What became of an offer.
-pub(crate) struct Told {
+pub(crate) struct OfferReply {
     /// Since when the store may have carried it out: the lease of what came of it counts from here.
     pub(crate) since: Instant,
     pub(crate) came: Came,
@@ -80,7 +80,7 @@ struct Waiting {
     /// None means every kind.
     kinds: Arc<[Name]>,
     claim: Claim,
-    tell: oneshot::Sender<Told>,
+    tell: oneshot::Sender<OfferReply>,
     runtime: Handle,
 }
 
@@ -122,7 +122,7 @@ pub struct Offer {
     /// Since when the store may have carried it out.
     since: Instant,
     /// Until it has said what came of it.
-    tell: Option<oneshot::Sender<Told>>,
+    tell: Option<oneshot::Sender<OfferReply>>,
     /// Where the worker's handlers run, for who enqueues outside of any runtime.
     runtime: Handle,
 }
@@ -150,7 +150,7 @@ impl Offer {
                 repeat(patience, || since.noting(store.enqueue_claimed(request.clone(), None))).await;
             self.since = since.first().unwrap_or(self.since);
             let (answer, claimed) = match answer {
-                Ok(Ok(Handed { enqueued, claimed })) => (Ok(Ok(enqueued)), claimed),
+                Ok(Ok(EnqueuedClaimed { enqueued, claimed })) => (Ok(Ok(enqueued)), claimed),
                 Ok(Err(refusal)) => (Ok(Err(refusal)), None),
                 // Dropped without a word.
                 Err(unknown @ StoreError::Indeterminate(_)) => return Err(unknown),
@@ -176,7 +176,9 @@ impl Offer {
     /// Tells the worker, once.
     fn say(&mut self, came: Came) {
         let Some(tell) = self.tell.take() else { return };
-        if let Err(Told { came: Came::Job(held), .. }) = tell.send(Told { since: self.since, came }) {
+        if let Err(OfferReply { came: Came::Job(held), .. }) =
+            tell.send(OfferReply { since: self.since, came })
+        {
             let job = held.job.id;
             tracing::warn!(%job, "its worker has ended; the job is taken up when its lease is over");
         }
@@ -226,23 +228,23 @@ impl fmt::Debug for Offer {
 }
 
 /// The offers that one worker has made.
-pub(crate) struct Made {
+pub(crate) struct OpenOffers {
     kinds: Arc<[Name]>,
-    made: Vec<OneMade>,
+    made: Vec<OpenOffer>,
 }
 
 /// An offer as its worker knows it. It is withdrawn with its end.
-pub(crate) struct OneMade {
+pub(crate) struct OpenOffer {
     offers: Offers,
     line: Arc<Line>,
     claim: Claim,
     made_at: Instant,
-    told: oneshot::Receiver<Told>,
+    told: oneshot::Receiver<OfferReply>,
     /// What it may bring has a place in its line.
     _place: Reserved,
 }
 
-impl OneMade {
+impl OpenOffer {
     pub(crate) fn queue(&self) -> &Name {
         &self.line.queue
     }
@@ -259,13 +261,13 @@ impl OneMade {
     }
 }
 
-impl Drop for OneMade {
+impl Drop for OpenOffer {
     fn drop(&mut self) {
         self.withdraw();
     }
 }
 
-impl Made {
+impl OpenOffers {
     pub(crate) fn new(shared: &Shared) -> Self {
         Self { kinds: shared.kinds.as_slice().into(), made: Vec::new() }
     }
@@ -285,7 +287,7 @@ impl Made {
             let waiting = Waiting { queue: line.queue.clone(), kinds, claim: claim.clone(), tell, runtime };
             shared.offers.change(|open| open.push_back(waiting));
             let (offers, line) = (shared.offers.clone(), Arc::clone(line));
-            self.made.push(OneMade { offers, line, claim, made_at: Instant::now(), told, _place: place });
+            self.made.push(OpenOffer { offers, line, claim, made_at: Instant::now(), told, _place: place });
         }
     }
 
@@ -299,13 +301,13 @@ impl Made {
     }
 
     /// The next offer that is answered, and how. Safe to drop.
-    pub(crate) async fn answered(&mut self) -> (OneMade, Told) {
+    pub(crate) async fn answered(&mut self) -> (OpenOffer, OfferReply) {
         poll_fn(|cx| {
             for place in 0..self.made.len() {
                 if let Poll::Ready(told) = Pin::new(&mut self.made[place].told).poll(cx) {
                     let made = self.made.swap_remove(place);
                     // It cannot go without a word.
-                    let told = told.unwrap_or(Told { since: made.made_at, came: Came::Unknown });
+                    let told = told.unwrap_or(OfferReply { since: made.made_at, came: Came::Unknown });
                     return Poll::Ready((made, told));
                 }
             }

@@ -47,12 +47,12 @@ type Returned = Result<Result<Option<Payload>, HandlerError>, Box<dyn Any + Send
 /// What made the runner stop looking at the handler.
 enum Stop {
     Returned(Returned),
-    Told(Told),
+    Notified(Notice),
     TimedOut,
     NotStopped,
 }
 
-enum Told {
+enum Notice {
     Waits(Wait),
     Cancelled,
     Gone,
@@ -85,8 +85,8 @@ async fn watch(running: &mut BoxFuture<'_, Returned>, attempt: &Attempt, bounds:
             biased;
             end = &mut *running => return Stop::Returned(end),
             told = control.until(|c| news(c, cancel_known)) => match told {
-                Told::Cancelled => stop_at = bounds.cancel_grace.map(|grace| Instant::now() + grace),
-                told => return Stop::Told(told),
+                Notice::Cancelled => stop_at = bounds.cancel_grace.map(|grace| Instant::now() + grace),
+                told => return Stop::Notified(told),
             },
             () = at(bounds.timeout_at) => return Stop::TimedOut,
             () = at(stop_at) => return Stop::NotStopped,
@@ -94,14 +94,14 @@ async fn watch(running: &mut BoxFuture<'_, Returned>, attempt: &Attempt, bounds:
     }
 }
 
-fn news(control: &Control, cancel_known: bool) -> Option<Told> {
+fn news(control: &Control, cancel_known: bool) -> Option<Notice> {
     if control.standing() != Standing::Running {
-        return Some(Told::Gone);
+        return Some(Notice::Gone);
     }
     if let Some(wait) = control.take_posted() {
-        return Some(Told::Waits(wait));
+        return Some(Notice::Waits(wait));
     }
-    (!cancel_known && control.is_cancelled()).then_some(Told::Cancelled)
+    (!cancel_known && control.is_cancelled()).then_some(Notice::Cancelled)
 }
 
 async fn at(moment: Option<Instant>) {
@@ -118,7 +118,9 @@ fn conclude(stop: Stop, attempt: &Attempt, bounds: Bounds) -> Option<Outcome> {
         return (control.standing() == Standing::GivenBack).then_some(Outcome::Release(RunAt::Now));
     }
     let outcome = match (control.take_posted(), stop) {
-        (Some(wait), _) | (None, Stop::Told(Told::Waits(wait))) => Outcome::Wait(wait, Found::default()),
+        (Some(wait), _) | (None, Stop::Notified(Notice::Waits(wait))) => {
+            Outcome::Wait(wait, Found::default())
+        }
         (None, Stop::Returned(Ok(Ok(result)))) => Outcome::Complete(result),
         (None, Stop::Returned(Ok(Err(error)))) => error.into_outcome(),
         (None, Stop::Returned(Err(panic))) => {
@@ -126,7 +128,7 @@ fn conclude(stop: Stop, attempt: &Attempt, bounds: Bounds) -> Option<Outcome> {
             Outcome::Fail { error: failure("panicked", &message), permanent: false, run_at: None }
         }
         (None, Stop::TimedOut) => Outcome::TimeOut,
-        (None, Stop::Told(_) | Stop::NotStopped) => Outcome::Cancelled {
+        (None, Stop::Notified(_) | Stop::NotStopped) => Outcome::Cancelled {
             reason: Some("the handler did not stop by itself and was dropped".to_owned()),
         },
     };

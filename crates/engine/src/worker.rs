@@ -1,5 +1,6 @@
 //! The worker: a process's part in the work, from its queues and handlers to its end.
 
+use crate::due_timers::DueTimers;
 use crate::engine::{self, Opener, Shared};
 use crate::handler::{BoxError, Handler, Handlers};
 use crate::health::{Board, Health};
@@ -9,7 +10,6 @@ use crate::metrics::Metrics;
 use crate::offer::Offers;
 use crate::policy::{Policies, Policy};
 use crate::shutdown::Shutdown;
-use crate::soon::Soon;
 use crate::start::{Abandons, RunError, on_own_thread};
 use std::fmt;
 use std::future::Future;
@@ -40,7 +40,7 @@ use windlass_store::{Store, fresh};
 /// ```
 pub struct Worker {
     store: Arc<dyn Store>,
-    apart: Option<Opener>,
+    renewal_store: Option<Opener>,
     offers: Offers,
     queues: Vec<(Name, usize)>,
     handlers: Handlers,
@@ -60,7 +60,7 @@ impl Worker {
     pub fn new(store: Arc<dyn Store>) -> Self {
         Self {
             store,
-            apart: None,
+            renewal_store: None,
             offers: Offers::default(),
             queues: Vec::new(),
             handlers: Handlers::new(),
@@ -206,7 +206,7 @@ impl Worker {
         F: FnOnce() -> Fut + Clone + Send + 'static,
         Fut: Future<Output = Result<Arc<dyn Store>, BoxError>> + Send + 'static,
     {
-        self.apart = Some(Box::new(move || Box::pin(open.clone()())));
+        self.renewal_store = Some(Box::new(move || Box::pin(open.clone()())));
         self
     }
 
@@ -284,9 +284,10 @@ impl Worker {
         }
         let identity = Who::parse("identity", format!("{}-{}", self.name, hex(&fresh::random::<6>())))?;
         let (settles, ended) = mpsc::unbounded_channel();
-        let (store, apart, kinds, lines) = (self.store, self.apart, self.handlers.kinds(), self.queues);
+        let (store, renewal_store, kinds, lines) =
+            (self.store, self.renewal_store, self.handlers.kinds(), self.queues);
         let shared = Shared {
-            beat: OnceLock::new(),
+            renewal_store: OnceLock::new(),
             store,
             identity,
             labels: self.labels,
@@ -303,7 +304,7 @@ impl Worker {
             offers: self.offers,
             work: Notify::new(),
             sweep: Notify::new(),
-            soon: Soon::default(),
+            soon: DueTimers::default(),
             policies: RwLock::new(Arc::new(self.policies)),
             draining: AtomicBool::new(false),
             choked: AtomicBool::new(false),
@@ -311,7 +312,7 @@ impl Worker {
             asked,
             abandoned,
         };
-        Ok(engine::run(Arc::new(shared), ended, apart))
+        Ok(engine::run(Arc::new(shared), ended, renewal_store))
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use windlass_core::decide::Cancel;
-use windlass_core::{Actor, Status, What};
+use windlass_core::{Actor, EventKind, Status};
 use windlass_engine::HandlerError;
 use windlass_store::{DrainWorker, Faults, Faulty, PauseQueue, Store};
 
@@ -139,7 +139,7 @@ on_every_store! {
         bed.until_is(held.job.id, Status::Completed).await;
         let log = bed.log(held.job.id).await;
         let claims: Vec<i64> =
-            log.iter().filter(|e| e.what == What::JobClaimed).map(|e| e.at.as_micros()).collect();
+            log.iter().filter(|e| e.what == EventKind::JobClaimed).map(|e| e.at.as_micros()).collect();
         assert!(claims.len() == 2 && claims[1] - claims[0] >= 2_500_000, "lease and grace passed: {claims:?}");
         running.stop().await;
     }

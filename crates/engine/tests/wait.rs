@@ -6,7 +6,7 @@ use bed::{Bed, Bell, Running, error_of, handler, json, name, new_job};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use windlass_core::step::Progressed;
+use windlass_core::step::StepState;
 use windlass_core::wait::{Decision, Voter, WakeOutcome};
 use windlass_core::{Backoff, Payload, Status, WaitFor};
 use windlass_engine::{Attempt, HandlerError, Report};
@@ -17,7 +17,7 @@ async fn step(attempt: &Attempt, step: &str, ran: &AtomicUsize) -> Result<Option
     let step = name(step);
     attempt.take_name(&step)?;
     if let Some(known) = attempt.recorded(&step).await?
-        && let Progressed::Ended { value } = known.state
+        && let StepState::Ended { value } = known.state
     {
         return Ok(value);
     }
@@ -145,7 +145,7 @@ on_every_store! {
         let calls = handler(async |attempt| {
             let tool = name("pay");
             if let Some(known) = attempt.recorded(&tool).await? {
-                assert_eq!(known.state, Progressed::Begun { args: Some(json("7")) });
+                assert_eq!(known.state, StepState::Begun { args: Some(json("7")) });
                 return Ok(Some(json("\"in doubt\"")));
             }
             attempt.step_started(&tool, true, Some(json("7"))).await?;

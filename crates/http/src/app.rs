@@ -1,7 +1,7 @@
 //! What all requests share.
 
 use crate::body::Patience;
-use crate::claim::Desk;
+use crate::claim::ClaimQueue;
 use crate::defaults::Defaults;
 use crate::feed::Hub;
 use crate::gate::Gate;
@@ -25,7 +25,7 @@ pub(crate) struct App {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) gate: Gate,
     pub(crate) hub: Arc<Hub>,
-    pub(crate) desk: Desk,
+    pub(crate) desk: ClaimQueue,
     pub(crate) defaults: Defaults,
     pub(crate) metrics: Metrics,
     pub(crate) writes: Writes,
@@ -44,7 +44,7 @@ impl App {
         Self {
             gate: Gate::new(Arc::clone(&store)),
             hub: Arc::new(Hub::new(Arc::clone(&store))),
-            desk: Desk::new(Arc::clone(&store)),
+            desk: ClaimQueue::new(Arc::clone(&store)),
             defaults: Defaults::new(Arc::clone(&store)),
             metrics: Metrics::new(),
             writes: Writes::default(),

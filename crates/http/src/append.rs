@@ -13,9 +13,9 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, PAYLOAD_MAX_BYTES, within};
-use windlass_core::step::{Progressed, RecordedStep, RecordedWait};
+use windlass_core::step::{RecordedStep, RecordedWait, StepState};
 use windlass_core::{Invalid, Key, Name, Refusal, Token};
-use windlass_store::{Append, ReadLogs, RecordStep, Told, WriteLogs};
+use windlass_store::{Append, HolderReply, ReadLogs, RecordStep, WriteLogs};
 
 objects!(Note, StepBody, LogsBody);
 
@@ -53,8 +53,8 @@ pub(crate) struct Written {
     pub(crate) cancel_requested: bool,
 }
 
-impl From<Told> for Written {
-    fn from(Told { done, cancel_requested }: Told) -> Self {
+impl From<HolderReply> for Written {
+    fn from(HolderReply { done, cancel_requested }: HolderReply) -> Self {
         Self { version: done.version(), replayed: done.is_repeat(), cancel_requested }
     }
 }
@@ -193,8 +193,8 @@ struct WaitShape {
 fn step(step: RecordedStep) -> StepShape {
     let RecordedStep { name, tool, state, version } = step;
     let (status, shown) = match &state {
-        Progressed::Begun { args } => (StepStatus::Started, args),
-        Progressed::Ended { value } => (StepStatus::Finished, value),
+        StepState::Begun { args } => (StepStatus::Started, args),
+        StepState::Ended { value } => (StepStatus::Finished, value),
     };
     let (json, value_base64) = Shown::of(shown.as_ref()).or_absent();
     let (args, value) = if status == StepStatus::Started { (json, None) } else { (None, json) };

@@ -135,19 +135,19 @@ type Lines = HashMap<Wish, VecDeque<Arc<Notify>>>;
 
 /// Where claims wait: in one line per wish, first come first served. Only the first of a line asks the store, on every
 /// hint and every second; so a thousand waiting claims cost as much as one, hold no connection, and each gets its turn.
-pub(crate) struct Desk {
+pub(crate) struct ClaimQueue {
     store: Arc<dyn Store>,
     lines: Mutex<Lines>,
 }
 
 /// A place in a line. Whoever leaves from the front lets the next one look.
 struct Place<'a> {
-    desk: &'a Desk,
+    desk: &'a ClaimQueue,
     wish: Wish,
     turn: Arc<Notify>,
 }
 
-impl Desk {
+impl ClaimQueue {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         Self { store, lines: Mutex::default() }
     }

@@ -8,7 +8,7 @@ use crate::shape::job::{Around, JobShape};
 use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::limits::within;
-use windlass_core::{Event, Facts, Invalid, Job, JobId, Metadata, Refusal, Version, What};
+use windlass_core::{Event, EventKind, Facts, Invalid, Job, JobId, Metadata, Refusal, Version};
 use windlass_store::{AtVersion, List, ReadEvents, Store};
 
 /// Rows of a page of jobs when nothing is said.
@@ -63,8 +63,8 @@ async fn as_it_stood(store: &dyn Store, id: JobId, version: Version) -> Result<J
     let error = event(store, id, job.error_version).await?;
     let checkpoint = event(store, id, job.checkpoint_version).await?;
     let metadata = match event(store, id, job.meta_version).await?.map(|event| event.what) {
-        Some(What::JobCreated(facts)) => facts.metadata,
-        Some(What::JobProgressed(progressed)) => progressed.metadata.unwrap_or_default(),
+        Some(EventKind::JobCreated(facts)) => facts.metadata,
+        Some(EventKind::JobProgressed(progressed)) => progressed.metadata.unwrap_or_default(),
         _ => Metadata::new(),
     };
     let around = Around {
@@ -78,7 +78,7 @@ async fn as_it_stood(store: &dyn Store, id: JobId, version: Version) -> Result<J
 }
 
 fn facts(event: &Event) -> Option<&Facts> {
-    if let What::JobCreated(facts) = &event.what { Some(facts) } else { None }
+    if let EventKind::JobCreated(facts) = &event.what { Some(facts) } else { None }
 }
 
 async fn event(store: &dyn Store, job: JobId, version: Option<Version>) -> Result<Option<Event>, Problem> {

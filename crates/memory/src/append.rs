@@ -5,11 +5,11 @@ use windlass_core::decide::{self, Command, check_lease, decide, merge, step_key}
 use windlass_core::limits::{self, BATCH_MAX, LOG_LINE_MAX_BYTES};
 use windlass_core::step::{Recorded, recorded};
 use windlass_core::{Done, JobId, LogLine, Refusal, Timestamp};
-use windlass_store::{Append, Progress, ReadLogs, RecordStep, Told, WriteLogs};
+use windlass_store::{Append, HolderReply, Progress, ReadLogs, RecordStep, WriteLogs};
 
 impl State {
     /// Appends a note.
-    pub fn append(&mut self, request: Append, now: Timestamp) -> Result<Told, Refusal> {
+    pub fn append(&mut self, request: Append, now: Timestamp) -> Result<HolderReply, Refusal> {
         let entry = self.entry(request.job)?;
         if let Some(known) = entry.keyed(request.key.as_ref()) {
             let version = known.repeated_by(request.type_name.as_str(), None)?;
@@ -28,7 +28,7 @@ impl State {
     }
 
     /// Reports progress, stage, metadata and checkpoint in one change.
-    pub fn progress(&mut self, request: Progress, now: Timestamp) -> Result<Told, Refusal> {
+    pub fn progress(&mut self, request: Progress, now: Timestamp) -> Result<HolderReply, Refusal> {
         let entry = self.entry(request.job)?;
         if let Some(known) = entry.keyed(request.key.as_ref()) {
             let version = known.repeated_by("job_progressed", None)?;
@@ -47,7 +47,7 @@ impl State {
     }
 
     /// Records that a step began or ended. The same end again changes nothing; another value is refused.
-    pub fn record_step(&mut self, request: RecordStep, now: Timestamp) -> Result<Told, Refusal> {
+    pub fn record_step(&mut self, request: RecordStep, now: Timestamp) -> Result<HolderReply, Refusal> {
         let entry = self.entry(request.job)?;
         let ended = entry.keyed(Some(&step_key(&entry.job, &request.name)));
         if let Some(event) = ended
@@ -97,7 +97,7 @@ impl State {
         lines[start..].iter().take(page(request.limit)).cloned().collect()
     }
 
-    fn told(&self, id: JobId, done: Done) -> Result<Told, Refusal> {
-        Ok(Told { done, cancel_requested: self.entry(id)?.job.cancel_requested_at.is_some() })
+    fn told(&self, id: JobId, done: Done) -> Result<HolderReply, Refusal> {
+        Ok(HolderReply { done, cancel_requested: self.entry(id)?.job.cancel_requested_at.is_some() })
     }
 }

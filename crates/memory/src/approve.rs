@@ -6,7 +6,7 @@ use windlass_core::event::{ApprovalAsked, ApprovalVoted};
 use windlass_core::limits::Invalid;
 use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, Vote, Voter};
 use windlass_core::{
-    Actor, Answer, Approval, ApprovalId, Done, Metadata, Name, Refusal, Timestamp, What, Who,
+    Actor, Answer, Approval, ApprovalId, Done, EventKind, Metadata, Name, Refusal, Timestamp, Who,
 };
 use windlass_store::{ApprovalView, Ask, Asked, CastVote, ListApprovals};
 
@@ -127,9 +127,9 @@ impl State {
     fn view(&self, approval: &Approval) -> Option<ApprovalView> {
         let entry = self.entries.get(&approval.job)?;
         let event = entry.event(approval.asked_version)?;
-        let What::JobApprovalAsked(asked) = &event.what else { return None };
+        let EventKind::JobApprovalAsked(asked) = &event.what else { return None };
         let votes = entry.events.iter().filter_map(|event| match &event.what {
-            What::JobApprovalVoted(vote) if vote.approval == approval.id => Some(Vote {
+            EventKind::JobApprovalVoted(vote) if vote.approval == approval.id => Some(Vote {
                 decision: vote.decision,
                 by: vote.by.clone(),
                 reason: vote.reason.clone(),
@@ -169,7 +169,8 @@ fn check_voter(
     let voted = match voter {
         Voter::Link(_) => approval.token_used,
         Voter::Key { .. } => entry.events.iter().any(|event| {
-            let here = matches!(&event.what, What::JobApprovalVoted(vote) if vote.approval == approval.id);
+            let here =
+                matches!(&event.what, EventKind::JobApprovalVoted(vote) if vote.approval == approval.id);
             here && event.actor == *actor
         }),
     };
@@ -181,7 +182,7 @@ fn check_voter(
     }
     let Voter::Key { name, roles } = voter else { return Ok(()) };
     let asked = entry.event(approval.asked_version).map(|event| &event.what);
-    let Some(What::JobApprovalAsked(asked)) = asked else { return Err(Refusal::ApprovalNotFound) };
+    let Some(EventKind::JobApprovalAsked(asked)) = asked else { return Err(Refusal::ApprovalNotFound) };
     let named = |approver: &String| approver == name.as_str() || roles.contains(approver);
     if !asked.approvers.is_empty() && !asked.approvers.iter().any(named) {
         return Err(Refusal::ApprovalForbidden);

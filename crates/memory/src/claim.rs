@@ -4,7 +4,7 @@ use crate::index::id_of;
 use crate::state::State;
 use windlass_core::decide::{Claim, Command, decide};
 use windlass_core::limits::{CLAIM_MAX, PRIORITY_MAX, PRIORITY_MIN};
-use windlass_core::step::{Progressed, recorded, wake};
+use windlass_core::step::{StepState, recorded, wake};
 use windlass_core::{JobId, Lease, Name, Refusal, Status, Timestamp, Wake};
 use windlass_store::{ClaimMany, ClaimOne, Claimed};
 
@@ -108,7 +108,7 @@ impl State {
         let entry = self.entries.get(&id)?;
         let job = entry.job.clone();
         let steps = recorded(&entry.events, job.steps_from).steps;
-        let ended = steps.iter().filter(|step| matches!(step.state, Progressed::Ended { .. })).count();
+        let ended = steps.iter().filter(|step| matches!(step.state, StepState::Ended { .. })).count();
         Some(Claimed {
             lease: Lease {
                 job: id,

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 use windlass_core::decide::{Command, Move, check_lease, counts_children, decide};
 use windlass_core::limits;
 use windlass_core::unique::Hold;
-use windlass_core::{Actor, Event, Job, JobId, LeaseHash, NewJob, Refusal, Timestamp, Token, What};
+use windlass_core::{Actor, Event, EventKind, Job, JobId, LeaseHash, NewJob, Refusal, Timestamp, Token};
 use windlass_store::{
-    BatchRefusal, ClaimOne, Enqueue, EnqueueClaimed, Enqueued, Handed, Idempotency, Remember,
+    BatchRefusal, ClaimOne, Enqueue, EnqueueClaimed, Enqueued, EnqueuedClaimed, Idempotency, Remember,
 };
 
 impl State {
@@ -48,7 +48,11 @@ impl State {
     }
 
     /// Enqueues one job and hands it out in the same breath.
-    pub fn enqueue_claimed(&mut self, request: EnqueueClaimed, now: Timestamp) -> Result<Handed, Refusal> {
+    pub fn enqueue_claimed(
+        &mut self,
+        request: EnqueueClaimed,
+        now: Timestamp,
+    ) -> Result<EnqueuedClaimed, Refusal> {
         let EnqueueClaimed { job, actor, claim } = request;
         let (id, before) = (job.id, self.news);
         let answers = self
@@ -64,7 +68,7 @@ impl State {
             // Events were written, and nothing is left to be taken.
             self.news = Some(before.unwrap_or_default());
         }
-        Ok(Handed { enqueued, claimed })
+        Ok(EnqueuedClaimed { enqueued, claimed })
     }
 
     /// What the same request was answered before. A key that stands for another verb's answer was reused.
@@ -140,7 +144,7 @@ impl<'a> Plan<'a> {
             generation: 0,
             lease: None,
             key: None,
-            what: What::JobCreated(Box::new(job.facts)),
+            what: EventKind::JobCreated(Box::new(job.facts)),
             payload: job.payload,
         };
         let row = Job::created(&event).expect("the event is a job_created");
@@ -153,7 +157,7 @@ impl<'a> Plan<'a> {
     /// The job that is there already: by its id with the same body, or by its unique key.
     fn known(&self, job: &NewJob) -> Result<Option<Enqueued>, Refusal> {
         if let Some(first) = self.first_event(job.id) {
-            let same = matches!(&first.what, What::JobCreated(facts) if **facts == job.facts);
+            let same = matches!(&first.what, EventKind::JobCreated(facts) if **facts == job.facts);
             if !same || first.payload != job.payload {
                 return Err(Refusal::JobExists);
             }

@@ -5,7 +5,7 @@ use windlass_core::decide::{self, Command, cancel_is_on_record, counts_children,
 use windlass_core::limits::{self, PAYLOAD_MAX_BYTES};
 use windlass_core::payload::fits;
 use windlass_core::unique::Hold;
-use windlass_core::{Answer, Done, Event, Job, JobId, Refusal, Timestamp, Version, What};
+use windlass_core::{Answer, Done, Event, EventKind, Job, JobId, Refusal, Timestamp, Version};
 use windlass_store::{Cancel, Fork, Redrive};
 
 impl State {
@@ -76,7 +76,7 @@ impl State {
     fn forked(&self, request: &Fork) -> Result<Option<Version>, Refusal> {
         let Some(entry) = self.entries.get(&request.id) else { return Ok(None) };
         let fork = entry.events.iter().rev().find_map(|event| match &event.what {
-            What::JobForked(fork) => Some((event.version, fork)),
+            EventKind::JobForked(fork) => Some((event.version, fork)),
             _ => None,
         });
         match fork {

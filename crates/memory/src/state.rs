@@ -8,8 +8,8 @@ use windlass_core::limits::{self, Invalid};
 use windlass_core::unique::{Hold, Scope};
 use windlass_core::wait::ApprovalStatus;
 use windlass_core::{
-    AccessKey, Approval, ApprovalId, AuditEntry, Done, Event, Facts, Job, JobId, Key, LogLine, Metadata,
-    Name, Payload, Queue, Refusal, Status, Term, Timestamp, Version, What, Who, Worker,
+    AccessKey, Approval, ApprovalId, AuditEntry, Done, Event, EventKind, Facts, Job, JobId, Key, LogLine,
+    Metadata, Name, Payload, Queue, Refusal, Status, Term, Timestamp, Version, Who, Worker,
 };
 
 /// A job with everything that goes when it goes.
@@ -32,7 +32,7 @@ impl Entry {
     /// What never changes about the job: in event 1.
     pub fn facts(&self) -> Option<&Facts> {
         match &self.event(1)?.what {
-            What::JobCreated(facts) => Some(facts),
+            EventKind::JobCreated(facts) => Some(facts),
             _ => None,
         }
     }
@@ -51,8 +51,8 @@ impl Entry {
     pub fn metadata(&self) -> Metadata {
         let changed = self.job.meta_version.and_then(|version| self.event(version));
         match changed.map(|event| &event.what) {
-            Some(What::JobCreated(facts)) => facts.metadata.clone(),
-            Some(What::JobProgressed(report)) => report.metadata.clone().unwrap_or_default(),
+            Some(EventKind::JobCreated(facts)) => facts.metadata.clone(),
+            Some(EventKind::JobProgressed(report)) => report.metadata.clone().unwrap_or_default(),
             _ => Metadata::new(),
         }
     }

@@ -8,7 +8,7 @@ use windlass_core::decide::{self, Command, Move, check_lease, decide, merge, ste
 use windlass_core::limits::{self, BATCH_MAX, LOG_LINE_MAX_BYTES};
 use windlass_core::step::{Recorded, recorded};
 use windlass_core::{Answer, Done, Job, JobId, LogLine, Refusal, Timestamp, Version};
-use windlass_store::{Append, Now, Progress, ReadLogs, RecordStep, Told, WriteLogs};
+use windlass_store::{Append, HolderReply, Now, Progress, ReadLogs, RecordStep, WriteLogs};
 
 impl Tx<'_> {
     /// Decides, writes and answers.
@@ -24,7 +24,7 @@ impl Tx<'_> {
         Ok(Ok(Done::Moved(step.job.version, step.job.status)))
     }
 
-    pub(crate) async fn append(&self, request: &Append) -> Tried<Result<Told, Refusal>> {
+    pub(crate) async fn append(&self, request: &Append) -> Tried<Result<HolderReply, Refusal>> {
         let (Some(job), now) = self.lock_row(request.job).await? else { return Ok(Err(Refusal::NotFound)) };
         match self.already(job.id, request.key.as_ref(), request.type_name.as_str(), None).await? {
             Ok(None) => {}
@@ -41,7 +41,7 @@ impl Tx<'_> {
         self.tell(&job, step).await
     }
 
-    pub(crate) async fn progress(&self, request: &Progress) -> Tried<Result<Told, Refusal>> {
+    pub(crate) async fn progress(&self, request: &Progress) -> Tried<Result<HolderReply, Refusal>> {
         let (Some(job), now) = self.lock_row(request.job).await? else { return Ok(Err(Refusal::NotFound)) };
         match self.already(job.id, request.key.as_ref(), "job_progressed", None).await? {
             Ok(None) => {}
@@ -60,7 +60,7 @@ impl Tx<'_> {
         self.tell(&job, decide(&job, command, now).map(|m| m.key(request.key.clone()))).await
     }
 
-    pub(crate) async fn record_step(&self, request: &RecordStep) -> Tried<Result<Told, Refusal>> {
+    pub(crate) async fn record_step(&self, request: &RecordStep) -> Tried<Result<HolderReply, Refusal>> {
         let (Some(job), now) = self.lock_row(request.job).await? else { return Ok(Err(Refusal::NotFound)) };
         let ended = self.event_by_key(job.id, &step_key(&job, &request.name)).await?;
         if let Some(event) = &ended
@@ -79,7 +79,7 @@ impl Tx<'_> {
         self.tell(&job, decide(&job, Command::Step(request.token.hash(), step), now)).await
     }
 
-    async fn tell(&self, job: &Job, step: Result<Move, Refusal>) -> Tried<Result<Told, Refusal>> {
+    async fn tell(&self, job: &Job, step: Result<Move, Refusal>) -> Tried<Result<HolderReply, Refusal>> {
         match step {
             Ok(step) => {
                 self.write(job, &step).await?;
@@ -128,10 +128,10 @@ impl Db<'_> {
     }
 }
 
-fn told(job: &Job, done: Done) -> Told {
-    Told { done, cancel_requested: job.cancel_requested_at.is_some() }
+fn told(job: &Job, done: Done) -> HolderReply {
+    HolderReply { done, cancel_requested: job.cancel_requested_at.is_some() }
 }
 
-fn repeated(job: &Job, known: Result<Option<Version>, Refusal>) -> Result<Told, Refusal> {
+fn repeated(job: &Job, known: Result<Option<Version>, Refusal>) -> Result<HolderReply, Refusal> {
     known.map(|version| told(job, Done::Already(version.unwrap_or(job.version))))
 }

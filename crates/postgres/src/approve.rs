@@ -12,8 +12,8 @@ use windlass_core::event::{ApprovalAsked, ApprovalVoted};
 use windlass_core::limits::{self, Invalid};
 use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, Vote, Voter};
 use windlass_core::{
-    Actor, Answer, Approval, ApprovalId, Done, Event, Job, JobId, Metadata, Name, Refusal, Timestamp, What,
-    Who,
+    Actor, Answer, Approval, ApprovalId, Done, Event, EventKind, Job, JobId, Metadata, Name, Refusal,
+    Timestamp, Who,
 };
 use windlass_store::{ApprovalView, Ask, Asked, CastVote, ListApprovals, Now};
 
@@ -296,12 +296,12 @@ impl Db<'_> {
             self.all(sql!("votes"), votes, |r| row::event(r, 0))
         )?;
         let (actor, detail) = match asked.map(|e| (e.actor, e.what)) {
-            Some((actor, What::JobApprovalAsked(detail))) => (actor, detail),
+            Some((actor, EventKind::JobApprovalAsked(detail))) => (actor, detail),
             _ if self.approval_row(approval.id).await?.is_none() => return Ok(None),
             _ => return Err(Failure::Unreadable(format!("approval {} has lost its event", approval.id))),
         };
         let vote = |e: Event| match e.what {
-            What::JobApprovalVoted(v) if v.approval == approval.id => {
+            EventKind::JobApprovalVoted(v) if v.approval == approval.id => {
                 Some(Vote { decision: v.decision, by: v.by, reason: v.reason, at: e.at })
             }
             _ => None,

@@ -2,10 +2,10 @@
 
 mod positions;
 
+use crate::bulk_insert::first;
 use crate::db::{Db, Tx, sql, uuid};
 use crate::error::{Failure, Tried};
 use crate::param::params;
-use crate::plain::first;
 use crate::pool::Connections;
 use crate::row::{self, Columns, Ts};
 use positions::Place;
@@ -16,12 +16,12 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::decide::{Claim, Command, decide};
 use windlass_core::limits::CLAIM_MAX;
-use windlass_core::step::{self, Progressed};
+use windlass_core::step::{self, StepState};
 use windlass_core::{
-    Actor, Event, Facts, Job, JobId, Lease, Metadata, Name, Payload, Refusal, Status, Timestamp, Version,
-    Wake, What,
+    Actor, Event, EventKind, Facts, Job, JobId, Lease, Metadata, Name, Payload, Refusal, Status, Timestamp,
+    Version, Wake,
 };
-use windlass_store::{ClaimMany, ClaimOne, Claimed, EnqueueClaimed, Handed, Now, StoreResult};
+use windlass_store::{ClaimMany, ClaimOne, Claimed, EnqueueClaimed, EnqueuedClaimed, Now, StoreResult};
 
 pub(crate) use positions::Positions;
 
@@ -208,7 +208,11 @@ impl Db<'_> {
     }
 
     /// Writes a plain job and hands it out, in one round trip. None if its id is taken: the transaction has then failed.
-    pub(crate) async fn insert_claimed(&self, request: &EnqueueClaimed, now: Now) -> Tried<Option<Handed>> {
+    pub(crate) async fn insert_claimed(
+        &self,
+        request: &EnqueueClaimed,
+        now: Now,
+    ) -> Tried<Option<EnqueuedClaimed>> {
         let EnqueueClaimed { job, actor, claim } = request;
         let new = [(job, actor)];
         let (created, taken) =
@@ -222,7 +226,7 @@ impl Db<'_> {
                 Some(Box::new(held))
             }
         };
-        Ok(Some(Handed { enqueued: first(job), claimed }))
+        Ok(Some(EnqueuedClaimed { enqueued: first(job), claimed }))
     }
 
     /// Hands out a job that this transaction made, and tells the moment; none if it is not to be taken now.
@@ -311,7 +315,7 @@ impl Db<'_> {
             (0, None)
         } else {
             let record = step::recorded(&self.remembered(job.id).await?, job.steps_from);
-            let ended = record.steps.iter().filter(|s| matches!(s.state, Progressed::Ended { .. })).count();
+            let ended = record.steps.iter().filter(|s| matches!(s.state, StepState::Ended { .. })).count();
             (ended as i64, self.wake(&job).await?)
         };
         Ok(Claimed {
@@ -350,7 +354,7 @@ impl Moved {
     fn read(mut c: Columns<'_>) -> Tried<Self> {
         let (version, now) = (c.get()?, c.time()?);
         let Some(at) = c.opt_time()? else { return Ok(Self { version, now, first_event: None }) };
-        let What::JobCreated(facts) = What::read("job_created", c.get::<Option<&str>>()?)? else {
+        let EventKind::JobCreated(facts) = EventKind::read("job_created", c.get::<Option<&str>>()?)? else {
             return Err(Failure::Unreadable("the first event is not job_created".into()));
         };
         let is_json: Option<bool> = c.get()?;
@@ -378,7 +382,7 @@ fn only_created(id: JobId, at: Timestamp, facts: &Facts, claim: &Claim, now: Tim
         generation: 0,
         lease: None,
         key: None,
-        what: What::JobCreated(Box::new(facts.clone())),
+        what: EventKind::JobCreated(Box::new(facts.clone())),
         payload: None,
     };
     let claimed = Job::created(&event).map(|job| decide(&job, Command::Claim(claim.clone()), now));

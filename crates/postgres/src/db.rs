@@ -1,10 +1,10 @@
 //! What a connection can read, and what a transaction can write.
 
+use crate::cached_plans;
 use crate::error::{Failure, Tried};
-use crate::kept;
 use crate::param::{Params, params};
 use crate::row::{self, Ts};
-use crate::texts::Texts;
+use crate::statements::Texts;
 use std::collections::HashMap;
 use std::future::Future;
 use std::ops::Deref;
@@ -15,8 +15,8 @@ use uuid::Uuid;
 use windlass_core::decide::{Command, Move, counts_children, decide};
 use windlass_core::unique::Policy;
 use windlass_core::{
-    Event, Facts, Job, JobId, Key, LeaseMs, Metadata, Name, Payload, Refusal, Status, Timestamp, Version,
-    WaitFor, What, Who,
+    Event, EventKind, Facts, Job, JobId, Key, LeaseMs, Metadata, Name, Payload, Refusal, Status, Timestamp,
+    Version, WaitFor, Who,
 };
 use windlass_store::Now;
 
@@ -61,7 +61,7 @@ impl<'c> Db<'c> {
         let text = self.texts.of(sql);
         let (pinned, rows) = tokio::join!(
             biased;
-            self.client.batch_execute(kept::PINNED),
+            self.client.batch_execute(cached_plans::PINNED),
             self.client.query_typed(&text, params)
         );
         pinned?;
@@ -129,7 +129,7 @@ impl<'c> Db<'c> {
     /// The facts and the payload of a job; none when its first event is gone.
     pub(crate) async fn created(&self, job: JobId) -> Tried<Option<(Facts, Option<Payload>)>> {
         Ok(self.event(job, 1).await?.and_then(|e| match e.what {
-            What::JobCreated(facts) => Some((*facts, e.payload)),
+            EventKind::JobCreated(facts) => Some((*facts, e.payload)),
             _ => None,
         }))
     }
@@ -145,8 +145,8 @@ impl<'c> Db<'c> {
     /// The metadata of a job as it stands.
     pub(crate) async fn metadata(&self, job: &Job) -> Tried<Metadata> {
         Ok(match self.pointed(job.id, job.meta_version).await?.map(|e| e.what) {
-            Some(What::JobCreated(facts)) => facts.metadata,
-            Some(What::JobProgressed(p)) => p.metadata.unwrap_or_default(),
+            Some(EventKind::JobCreated(facts)) => facts.metadata,
+            Some(EventKind::JobProgressed(p)) => p.metadata.unwrap_or_default(),
             _ => Metadata::new(),
         })
     }
@@ -283,7 +283,7 @@ impl<'c> Tx<'c> {
     pub(crate) async fn append_event(&self, event: &Event) -> Tried<()> {
         self.mark(false);
         let facts = match &event.what {
-            What::JobCreated(facts) => Some(facts),
+            EventKind::JobCreated(facts) => Some(facts),
             _ => None,
         };
         let detail = event.what.detail();

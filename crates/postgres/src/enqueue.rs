@@ -5,11 +5,11 @@
 //! is there, and written under the unique constraints: whoever loses a race there looks again.
 
 use crate::batch::{self, Batcher};
+use crate::bulk_insert::{first, is_plain, is_plain_job};
 use crate::claim::holds;
 use crate::db::{Tx, sql, uuid};
 use crate::error::{Failure, Tried};
 use crate::param::params;
-use crate::plain::{first, is_plain, is_plain_job};
 use crate::pool::Connections;
 use crate::row::{self, Ts};
 use std::collections::{BTreeMap, HashMap};
@@ -19,10 +19,12 @@ use windlass_core::decide::{Command, check_lease, counts_children, decide};
 use windlass_core::limits::ENQUEUE_MAX;
 use windlass_core::unique::Hold;
 use windlass_core::{
-    Actor, Facts, Invalid, Job, JobId, LeaseHash, NewJob, Payload, Refusal, Status, Timestamp, What,
+    Actor, EventKind, Facts, Invalid, Job, JobId, LeaseHash, NewJob, Payload, Refusal, Status, Timestamp,
 };
 use windlass_store::fresh::wall_clock;
-use windlass_store::{BatchRefusal, ClaimOne, Enqueue, EnqueueClaimed, Enqueued, Handed, Now, StoreResult};
+use windlass_store::{
+    BatchRefusal, ClaimOne, Enqueue, EnqueueClaimed, Enqueued, EnqueuedClaimed, Now, StoreResult,
+};
 
 /// What a request is answered.
 pub(crate) type Answered = Result<Vec<Enqueued>, BatchRefusal>;
@@ -66,7 +68,7 @@ pub(crate) async fn enqueue_claimed(
     connections: &Arc<Connections>,
     request: EnqueueClaimed,
     now: Now,
-) -> StoreResult<Result<Handed, Refusal>> {
+) -> StoreResult<Result<EnqueuedClaimed, Refusal>> {
     let request = Arc::new(request);
     if is_plain_job(&request.job) {
         // The horizon of a run time is ten years: any clock can tell.
@@ -151,7 +153,7 @@ impl Tx<'_> {
         Ok(Ok(plan.answers))
     }
 
-    async fn enqueue_claimed(&self, request: &EnqueueClaimed) -> Tried<Result<Handed, Refusal>> {
+    async fn enqueue_claimed(&self, request: &EnqueueClaimed) -> Tried<Result<EnqueuedClaimed, Refusal>> {
         let EnqueueClaimed { job, actor, claim } = request;
         let alone = Enqueue { jobs: vec![job.clone()], actor: actor.clone(), idempotency: None };
         let enqueued = match self.enqueue(&alone).await? {
@@ -162,14 +164,14 @@ impl Tx<'_> {
         if enqueued.existed {
             let (row, now) = self.lock(job.id).await?;
             if enqueued.id != job.id || !row.is_some_and(|row| holds(&row, claim, now)) {
-                return Ok(Ok(Handed { enqueued, claimed: None }));
+                return Ok(Ok(EnqueuedClaimed { enqueued, claimed: None }));
             }
         }
         let claimed = self.claim_one(&ClaimOne { job: job.id, claim: claim.clone() }).await?;
         if claimed.is_ok() {
             self.nothing_due();
         }
-        Ok(Ok(Handed { enqueued, claimed: claimed.ok().map(Box::new) }))
+        Ok(Ok(EnqueuedClaimed { enqueued, claimed: claimed.ok().map(Box::new) }))
     }
 
     /// One statement, if no id is taken; else none, and nothing was done.
@@ -205,7 +207,7 @@ impl Tx<'_> {
         let ids: Vec<Uuid> = request.jobs.iter().map(|j| uuid(j.id)).collect();
         let events = self.all(sql!("created"), params![ids], |r| row::event(r, 0)).await?;
         let created = |e: windlass_core::Event| match e.what {
-            What::JobCreated(facts) => Some((e.job, (*facts, e.payload))),
+            EventKind::JobCreated(facts) => Some((e.job, (*facts, e.payload))),
             _ => None,
         };
         Ok(events.into_iter().filter_map(created).collect())

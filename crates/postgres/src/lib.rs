@@ -10,28 +10,28 @@ mod append;
 mod approve;
 mod assign;
 mod batch;
+mod bulk_insert;
+mod cached_plans;
 mod claim;
-mod condition;
 mod db;
+mod diagnostics;
 mod enqueue;
 mod error;
 mod feed;
-mod kept;
 mod lease;
 mod list;
 mod migrate;
 mod notify;
 mod operate;
 mod param;
-mod plain;
 mod pool;
 mod registry;
 mod retention;
 mod row;
 mod settle;
+mod statements;
 mod sweep;
 mod term;
-mod texts;
 mod tls;
 mod verbs;
 mod view;
@@ -45,7 +45,7 @@ use std::time::Duration;
 use tls::Route;
 use tokio::task::JoinSet;
 
-pub use condition::{Condition, Open, Table};
+pub use diagnostics::{Condition, Open, Table};
 pub use error::OpenError;
 pub use migrate::print as migrations_as_sql;
 
@@ -143,7 +143,7 @@ impl Options {
         // The guard lets nobody of another name insert rows.
         let route = Route::to(&self.url, "windlass")?;
         let notify_route = Route::to(self.notify_url.as_ref().unwrap_or(&self.url), "windlass notify")?;
-        let texts = texts::Texts::new(&self.schema);
+        let texts = statements::Texts::new(&self.schema);
         let connections = Arc::new(Connections::new(route, self.pool, texts, self.timeout)?);
         migrate::run(&connections, self.migrate).await?;
         let mut notifier = JoinSet::new();
@@ -152,7 +152,7 @@ impl Options {
         }
         let [first, second, third, fourth] = [(); 4].map(|()| Arc::clone(&connections));
         Ok(PostgresStore {
-            enqueues: Batcher::new(move |calls| Box::pin(plain::together(Arc::clone(&first), calls))),
+            enqueues: Batcher::new(move |calls| Box::pin(bulk_insert::together(Arc::clone(&first), calls))),
             settles: Batcher::new(move |calls| Box::pin(settle::together(Arc::clone(&second), calls))),
             extends: Batcher::new(move |calls| Box::pin(lease::together(Arc::clone(&third), calls))),
             views: Batcher::of_reads(move |calls| Box::pin(view::together(Arc::clone(&fourth), calls))),

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use windlass_core::limits::{self, PAGE_MAX, PRIORITY_MAX};
 use windlass_core::unique::Hold;
 use windlass_core::{
-    Count, Cursor, Event, Facts, Filter, Job, JobId, Order, Refusal, Status, Timestamp, What,
+    Count, Cursor, Event, EventKind, Facts, Filter, Job, JobId, Order, Refusal, Status, Timestamp,
 };
 use windlass_store::{AtVersion, Counts, FindKey, List, Listed, Now, Page, ReadEvents};
 
@@ -72,7 +72,7 @@ impl Db<'_> {
         let ids: Vec<Uuid> = jobs.iter().map(|job| uuid(job.id)).collect();
         let created = self.all(sql!("facts"), params![ids], |r| row::event(r, 0)).await?;
         let facts = |e: Event| match e.what {
-            What::JobCreated(facts) => Some((e.job, *facts)),
+            EventKind::JobCreated(facts) => Some((e.job, *facts)),
             _ => None,
         };
         Ok(created.into_iter().filter_map(facts).collect())

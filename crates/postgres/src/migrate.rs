@@ -1,7 +1,7 @@
 //! Migrations: run at start, recorded with a checksum, safe with many processes at once, plain SQL by hand.
 
+use crate::cached_plans;
 use crate::error::{Failure, OpenError, Tried};
-use crate::kept;
 use crate::pool::Connections;
 use sha2::{Digest, Sha256};
 use std::sync::{Arc, LazyLock};
@@ -22,7 +22,7 @@ const MIGRATIONS: &[Migration] =
 /// changes.
 static GUARD: LazyLock<String> = LazyLock::new(|| {
     let checks = if cfg!(debug_assertions) { include_str!("../checks.sql") } else { "" };
-    [checks, include_str!("../guard.sql"), include_str!("../api.sql"), &kept::definitions()].concat()
+    [checks, include_str!("../guard.sql"), include_str!("../api.sql"), &cached_plans::definitions()].concat()
 });
 const LEDGER: &str = include_str!("../sql/create_migrations.sql");
 

@@ -6,7 +6,7 @@ use windlass_core::decide::{self, Command, cancel_is_on_record, counts_children,
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
 use windlass_core::payload::fits;
 use windlass_core::unique::Hold;
-use windlass_core::{Actor, Answer, Done, Invalid, Job, Refusal, Timestamp, What};
+use windlass_core::{Actor, Answer, Done, EventKind, Invalid, Job, Refusal, Timestamp};
 use windlass_store::{Cancel, Fork, Redrive};
 
 impl Tx<'_> {
@@ -105,7 +105,7 @@ impl Tx<'_> {
         // A copied log may tell of older forks; the last counts.
         let log = self.log(there.id, there.version).await?;
         let last = log.iter().rev().find_map(|e| match &e.what {
-            What::JobForked(d) => Some((e.version, d)),
+            EventKind::JobForked(d) => Some((e.version, d)),
             _ => None,
         });
         Ok(match last {

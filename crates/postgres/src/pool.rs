@@ -4,7 +4,7 @@
 use crate::db::{Boxed, Db, Tx};
 use crate::error::{Failure, OpenError, Tried};
 use crate::notify::Wakeups;
-use crate::texts::Texts;
+use crate::statements::Texts;
 use crate::tls::Route;
 use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use std::future::Future;

@@ -7,8 +7,8 @@ use uuid::Uuid;
 use windlass_core::unique::Policy;
 use windlass_core::wait::ApprovalStatus;
 use windlass_core::{
-    Actor, Approval, ApprovalId, Event, Job, JobId, Key, LeaseHash, LeaseMs, Name, Payload, Status,
-    Timestamp, WaitFor, What, Who, Worker,
+    Actor, Approval, ApprovalId, Event, EventKind, Job, JobId, Key, LeaseHash, LeaseMs, Name, Payload,
+    Status, Timestamp, WaitFor, Who, Worker,
 };
 
 /// Microseconds from 1970, where we count from, to 2000, where PostgreSQL does.
@@ -171,7 +171,7 @@ pub(crate) fn event(row: &Row, first: usize) -> Tried<Event> {
     let detail: Option<&str> = c.get()?;
     let is_json: Option<bool> = c.get()?;
     let payload: Option<Vec<u8>> = c.get()?;
-    let what = What::read(type_name, detail)?;
+    let what = EventKind::read(type_name, detail)?;
     let payload = payload.map(|bytes| Payload::stored(bytes, is_json.unwrap_or(false)));
     Ok(Event { job, version, at, actor, attempt, generation, lease, key, what, payload })
 }

@@ -47,9 +47,9 @@ macro_rules! verbs {
 
 verbs! {
     Jobs {
-        write append(Append) -> Result<Told, Refusal>;
-        write progress(Progress) -> Result<Told, Refusal>;
-        write record_step(RecordStep) -> Result<Told, Refusal>;
+        write append(Append) -> Result<HolderReply, Refusal>;
+        write progress(Progress) -> Result<HolderReply, Refusal>;
+        write record_step(RecordStep) -> Result<HolderReply, Refusal>;
         write cancel(Cancel) -> Answer;
         write redrive(Redrive) -> Answer;
         write fork(Fork) -> Answer;
@@ -83,7 +83,7 @@ verbs! {
                 &self,
                 request: EnqueueClaimed,
                 now: Now,
-            ) -> StoreResult<Result<Handed, Refusal>> {
+            ) -> StoreResult<Result<EnqueuedClaimed, Refusal>> {
                 enqueue::enqueue_claimed(&self.connections, request, now).await
             }
             async fn claim(&self, request: ClaimMany, now: Now) -> StoreResult<Vec<Claimed>> {

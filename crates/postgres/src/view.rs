@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use uuid::Uuid;
 use windlass_core::blocked::{Surroundings, blocked};
-use windlass_core::{Event, Facts, Job, JobId, Metadata, Name, Queue, Timestamp, What};
+use windlass_core::{Event, EventKind, Facts, Job, JobId, Metadata, Name, Queue, Timestamp};
 use windlass_store::{JobView, Now, StoreResult};
 
 /// Looks that can share their statements.
@@ -94,7 +94,7 @@ impl Db<'_> {
                 has_worker: workers.iter().any(|w| w.takes(&job.queue, &job.kind, now)),
             };
             let (facts, payload) = match created.remove(&job.id).map(|e| (e.what, e.payload)) {
-                Some((What::JobCreated(facts), payload)) => (*facts, payload),
+                Some((EventKind::JobCreated(facts), payload)) => (*facts, payload),
                 _ => (Facts::new(job.kind.clone(), job.queue.clone()), None),
             };
             let view = JobView {

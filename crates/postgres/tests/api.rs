@@ -12,7 +12,7 @@ use windlass_conformance::{
 };
 use windlass_core::backoff::Backoff;
 use windlass_core::unique::{Policy, Scope};
-use windlass_core::{Facts, JobId, LeaseMs, RunAt, Status, Timestamp, Unique, What};
+use windlass_core::{EventKind, Facts, JobId, LeaseMs, RunAt, Status, Timestamp, Unique};
 use windlass_postgres::Options;
 use windlass_store::Claimed;
 
@@ -373,7 +373,7 @@ fn cancel_says_what_it_did() {
         assert_eq!(answer(pending, "").await, "already");
         let last = bed.log(pending).await.pop().expect("a log");
         assert!(
-            matches!(&last.what, What::JobCancelled(d) if d.reason.as_deref() == Some("wrong")),
+            matches!(&last.what, EventKind::JobCancelled(d) if d.reason.as_deref() == Some("wrong")),
             "{last:?}"
         );
         assert_eq!(count(&hand, "job_keys").await, 0, "its key is free");

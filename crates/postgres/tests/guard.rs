@@ -10,7 +10,7 @@ use windlass_conformance::{Bed, at, completes, for_approval, for_children, invar
 use windlass_core::status::{legal, legal_by_hand};
 use windlass_core::unique::{Policy, Scope};
 use windlass_core::wait::ApprovalStatus;
-use windlass_core::{Actor, JobId, Refusal, Status, Unique, What};
+use windlass_core::{Actor, EventKind, JobId, Refusal, Status, Unique};
 use windlass_postgres::Options;
 
 /// A fresh store, and the hand of its owner at a prompt.
@@ -197,7 +197,9 @@ fn an_end_by_hand_is_a_whole_end() {
             assert_eq!(approval.decided_at, bed.row(held.job.id).await.finished_at);
             let told = bed.log(parent.job.id).await.pop().expect("a log");
             assert_eq!(told.actor, sql_actor(&hand).await);
-            let What::JobChildFinished(detail) = &told.what else { panic!("the parent is told: {told:?}") };
+            let EventKind::JobChildFinished(detail) = &told.what else {
+                panic!("the parent is told: {told:?}")
+            };
             assert_eq!((detail.child, detail.status, detail.woke), (held.job.id, status, true));
             let woken = bed.claims_by_id("boss", parent.job.id, None).await.expect("the parent is woken");
             assert!(woken.wake.is_some(), "and knows why");

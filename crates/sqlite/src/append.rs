@@ -6,7 +6,7 @@ use windlass_core::decide::{self, Command, Move, check_lease, decide, merge, ste
 use windlass_core::limits::{self, BATCH_MAX, LOG_LINE_MAX_BYTES};
 use windlass_core::step::{Recorded, recorded};
 use windlass_core::{Answer, Done, Job, JobId, LogLine, Refusal, Timestamp, Version};
-use windlass_store::{Append, Progress, ReadLogs, RecordStep, Told, WriteLogs};
+use windlass_store::{Append, HolderReply, Progress, ReadLogs, RecordStep, WriteLogs};
 
 impl Tx<'_, '_> {
     /// Decides, writes and answers.
@@ -22,7 +22,7 @@ impl Tx<'_, '_> {
         Ok(Ok(Done::Moved(step.job.version, step.job.status)))
     }
 
-    pub(crate) fn append(&self, request: &Append, now: Timestamp) -> Tried<Result<Told, Refusal>> {
+    pub(crate) fn append(&self, request: &Append, now: Timestamp) -> Tried<Result<HolderReply, Refusal>> {
         let Some(job) = self.job(request.job)? else { return Ok(Err(Refusal::NotFound)) };
         match self.already(job.id, request.key.as_ref(), request.type_name.as_str(), None)? {
             Ok(None) => {}
@@ -38,7 +38,7 @@ impl Tx<'_, '_> {
         self.tell(&job, decide(&job, Command::Append(note), now).map(|m| m.key(request.key.clone())))
     }
 
-    pub(crate) fn progress(&self, request: &Progress, now: Timestamp) -> Tried<Result<Told, Refusal>> {
+    pub(crate) fn progress(&self, request: &Progress, now: Timestamp) -> Tried<Result<HolderReply, Refusal>> {
         let Some(job) = self.job(request.job)? else { return Ok(Err(Refusal::NotFound)) };
         match self.already(job.id, request.key.as_ref(), "job_progressed", None)? {
             Ok(None) => {}
@@ -57,7 +57,11 @@ impl Tx<'_, '_> {
         self.tell(&job, decide(&job, command, now).map(|m| m.key(request.key.clone())))
     }
 
-    pub(crate) fn record_step(&self, request: &RecordStep, now: Timestamp) -> Tried<Result<Told, Refusal>> {
+    pub(crate) fn record_step(
+        &self,
+        request: &RecordStep,
+        now: Timestamp,
+    ) -> Tried<Result<HolderReply, Refusal>> {
         let Some(job) = self.job(request.job)? else { return Ok(Err(Refusal::NotFound)) };
         let ended = self.event_by_key(job.id, &step_key(&job, &request.name))?;
         if let Some(event) = &ended
@@ -76,7 +80,7 @@ impl Tx<'_, '_> {
         self.tell(&job, decide(&job, Command::Step(request.token.hash(), step), now))
     }
 
-    fn tell(&self, job: &Job, step: Result<Move, Refusal>) -> Tried<Result<Told, Refusal>> {
+    fn tell(&self, job: &Job, step: Result<Move, Refusal>) -> Tried<Result<HolderReply, Refusal>> {
         match step {
             Ok(step) => {
                 self.write(job, &step)?;
@@ -120,10 +124,10 @@ impl Db<'_> {
     }
 }
 
-fn told(job: &Job, done: Done) -> Told {
-    Told { done, cancel_requested: job.cancel_requested_at.is_some() }
+fn told(job: &Job, done: Done) -> HolderReply {
+    HolderReply { done, cancel_requested: job.cancel_requested_at.is_some() }
 }
 
-fn repeated(job: &Job, known: Result<Option<Version>, Refusal>) -> Result<Told, Refusal> {
+fn repeated(job: &Job, known: Result<Option<Version>, Refusal>) -> Result<HolderReply, Refusal> {
     known.map(|version| told(job, Done::Already(version.unwrap_or(job.version))))
 }

@@ -8,7 +8,7 @@ use windlass_core::event::{ApprovalAsked, ApprovalVoted};
 use windlass_core::limits::{self, Invalid};
 use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, Vote, Voter};
 use windlass_core::{
-    Actor, Answer, Approval, ApprovalId, Done, JobId, Metadata, Name, Refusal, Timestamp, What, Who,
+    Actor, Answer, Approval, ApprovalId, Done, EventKind, JobId, Metadata, Name, Refusal, Timestamp, Who,
 };
 use windlass_store::{ApprovalView, Ask, Asked, CastVote, ListApprovals};
 
@@ -248,10 +248,10 @@ impl Db<'_> {
     fn approval_view(&self, approval: Approval) -> Tried<ApprovalView> {
         let gone = || Failure::Unreadable(format!("approval {} has lost its event", approval.id));
         let asked = self.event(approval.job, approval.asked_version)?.ok_or_else(gone)?;
-        let What::JobApprovalAsked(detail) = asked.what else { return Err(gone()) };
+        let EventKind::JobApprovalAsked(detail) = asked.what else { return Err(gone()) };
         let votes = self.all(sql!("votes"), [approval.job.as_bytes()], row::event)?;
         let vote = |e: windlass_core::Event| match e.what {
-            What::JobApprovalVoted(v) if v.approval == approval.id => {
+            EventKind::JobApprovalVoted(v) if v.approval == approval.id => {
                 Some(Vote { decision: v.decision, by: v.by, reason: v.reason, at: e.at })
             }
             _ => None,

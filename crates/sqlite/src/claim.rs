@@ -10,9 +10,9 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use windlass_core::decide::{Claim, Command, Move, decide, hand_out};
 use windlass_core::limits::{CLAIM_MAX, PRIORITY_MAX, PRIORITY_MIN};
-use windlass_core::step::{self, Progressed};
+use windlass_core::step::{self, StepState};
 use windlass_core::{
-    Actor, Facts, Job, JobId, Lease, Metadata, Name, Payload, Refusal, Status, Timestamp, What,
+    Actor, EventKind, Facts, Job, JobId, Lease, Metadata, Name, Payload, Refusal, Status, Timestamp,
 };
 use windlass_store::{ClaimMany, ClaimOne, Claimed};
 
@@ -309,7 +309,7 @@ impl Db<'_> {
             (0, None)
         } else {
             let record = step::recorded(&self.remembered(job.id)?, job.steps_from);
-            let ended = record.steps.iter().filter(|s| matches!(s.state, Progressed::Ended { .. })).count();
+            let ended = record.steps.iter().filter(|s| matches!(s.state, StepState::Ended { .. })).count();
             (ended as i64, self.wake(&job)?)
         };
         Ok(Claimed {
@@ -348,7 +348,7 @@ fn first_events() -> impl FnMut(&rusqlite::Row<'_>) -> Tried<Created> {
         let facts = match &last {
             Some((same, facts)) if same == detail => facts.clone(),
             _ => {
-                let What::JobCreated(facts) = What::read("job_created", Some(detail))? else {
+                let EventKind::JobCreated(facts) = EventKind::read("job_created", Some(detail))? else {
                     return Err(Failure::Unreadable("the first event is not job_created".into()));
                 };
                 last.insert((detail.to_owned(), *facts)).1.clone()

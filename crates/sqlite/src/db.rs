@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::rc::Rc;
 use windlass_core::decide::{Command, Move, counts_children, decide};
 use windlass_core::{
-    Event, Facts, Job, JobId, Key, Metadata, Name, Payload, Refusal, Status, Timestamp, Version, What,
+    Event, EventKind, Facts, Job, JobId, Key, Metadata, Name, Payload, Refusal, Status, Timestamp, Version,
 };
 
 /// The text of a statement: one file each, named like what uses it.
@@ -151,7 +151,7 @@ impl<'c> Db<'c> {
     /// The facts and the payload of a job; none when its first event is gone.
     pub(crate) fn created(&self, job: JobId) -> Tried<Option<(Facts, Option<Payload>)>> {
         Ok(self.event(job, 1)?.and_then(|e| match e.what {
-            What::JobCreated(facts) => Some((*facts, e.payload)),
+            EventKind::JobCreated(facts) => Some((*facts, e.payload)),
             _ => None,
         }))
     }
@@ -164,8 +164,8 @@ impl<'c> Db<'c> {
     /// The metadata of a job as it stands.
     pub(crate) fn metadata(&self, job: &Job) -> Tried<Metadata> {
         Ok(match self.pointed(job.id, job.meta_version)?.map(|e| e.what) {
-            Some(What::JobCreated(facts)) => facts.metadata,
-            Some(What::JobProgressed(p)) => p.metadata.unwrap_or_default(),
+            Some(EventKind::JobCreated(facts)) => facts.metadata,
+            Some(EventKind::JobProgressed(p)) => p.metadata.unwrap_or_default(),
             _ => Metadata::new(),
         })
     }

@@ -8,9 +8,10 @@ use windlass_core::decide::{Command, check_lease, counts_children, decide};
 use windlass_core::limits::ENQUEUE_MAX;
 use windlass_core::unique::Hold;
 use windlass_core::{
-    Actor, Event, Facts, Invalid, Job, JobId, LeaseHash, NewJob, Payload, Refusal, Timestamp, Unique, What,
+    Actor, Event, EventKind, Facts, Invalid, Job, JobId, LeaseHash, NewJob, Payload, Refusal, Timestamp,
+    Unique,
 };
-use windlass_store::{BatchRefusal, ClaimOne, Enqueue, EnqueueClaimed, Enqueued, Handed};
+use windlass_store::{BatchRefusal, ClaimOne, Enqueue, EnqueueClaimed, Enqueued, EnqueuedClaimed};
 
 /// What is known of a request before anything is written.
 #[derive(Default)]
@@ -67,7 +68,7 @@ impl Tx<'_, '_> {
         &self,
         request: &EnqueueClaimed,
         now: Timestamp,
-    ) -> Tried<Result<Handed, Refusal>> {
+    ) -> Tried<Result<EnqueuedClaimed, Refusal>> {
         let EnqueueClaimed { job, actor, claim } = request;
         let (_, due_before) = self.hints();
         let alone = Enqueue { jobs: vec![job.clone()], actor: actor.clone(), idempotency: None };
@@ -78,13 +79,13 @@ impl Tx<'_, '_> {
         // One that was there already is handed only to whom it was handed before.
         let mine = || Ok::<_, Failure>(self.job(job.id)?.is_some_and(|job| holds(&job, claim, now)));
         if enqueued.existed && (enqueued.id != job.id || !mine()?) {
-            return Ok(Ok(Handed { enqueued, claimed: None }));
+            return Ok(Ok(EnqueuedClaimed { enqueued, claimed: None }));
         }
         let claimed = self.claim_one(&ClaimOne { job: job.id, claim: claim.clone() }, now)?;
         if claimed.is_ok() {
             self.set_due(due_before);
         }
-        Ok(Ok(Handed { enqueued, claimed: claimed.ok().map(Box::new) }))
+        Ok(Ok(EnqueuedClaimed { enqueued, claimed: claimed.ok().map(Box::new) }))
     }
 
     fn plan<'r>(&self, plan: &mut Plan<'r>, job: &'r NewJob, now: Timestamp) -> Tried<Result<(), Refusal>> {
@@ -209,7 +210,7 @@ fn created(job: &NewJob, actor: &Actor, now: Timestamp) -> Event {
         generation: 0,
         lease: None,
         key: None,
-        what: What::JobCreated(Box::new(job.facts.clone())),
+        what: EventKind::JobCreated(Box::new(job.facts.clone())),
         payload: job.payload.clone(),
     }
 }

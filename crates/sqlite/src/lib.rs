@@ -10,9 +10,9 @@ mod append;
 mod approve;
 mod assign;
 mod claim;
-mod condition;
 mod connect;
 mod db;
+mod diagnostics;
 mod enqueue;
 mod error;
 mod feed;
@@ -36,7 +36,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use windlass_store::{Hinter, StoreResult};
 
-pub use condition::Condition;
+pub use diagnostics::Condition;
 pub use error::OpenError;
 pub use migrate::print as migrations_as_sql;
 

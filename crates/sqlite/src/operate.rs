@@ -6,7 +6,7 @@ use windlass_core::decide::{self, Command, cancel_is_on_record, counts_children,
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
 use windlass_core::payload::fits;
 use windlass_core::unique::Hold;
-use windlass_core::{Actor, Answer, Done, Event, Invalid, Job, Refusal, Timestamp, Version, What};
+use windlass_core::{Actor, Answer, Done, Event, EventKind, Invalid, Job, Refusal, Timestamp, Version};
 use windlass_store::{Cancel, Fork, Redrive};
 
 impl Tx<'_, '_> {
@@ -93,7 +93,7 @@ impl Tx<'_, '_> {
         // A copied log may tell of older forks; the last counts.
         let log = self.log(there.id, there.version)?;
         let last = log.iter().rev().find_map(|e| match &e.what {
-            What::JobForked(d) => Some((e.version, d)),
+            EventKind::JobForked(d) => Some((e.version, d)),
             _ => None,
         });
         Ok(match last {
@@ -112,7 +112,7 @@ impl Tx<'_, '_> {
         for event in &copied {
             self.append_event(event)?;
         }
-        if let Some(What::JobCreated(facts)) = copied.first().map(|e| &e.what) {
+        if let Some(EventKind::JobCreated(facts)) = copied.first().map(|e| &e.what) {
             self.tag(request.id, facts)?;
         }
         Ok(copied)

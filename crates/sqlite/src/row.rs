@@ -6,8 +6,8 @@ use rusqlite::{Row, Statement};
 use windlass_core::unique::Policy;
 use windlass_core::wait::ApprovalStatus;
 use windlass_core::{
-    Actor, Approval, ApprovalId, Event, Job, JobId, Key, LeaseHash, LeaseMs, Name, Payload, Status,
-    Timestamp, WaitFor, What, Who, Worker,
+    Actor, Approval, ApprovalId, Event, EventKind, Job, JobId, Key, LeaseHash, LeaseMs, Name, Payload,
+    Status, Timestamp, WaitFor, Who, Worker,
 };
 
 /// Reads columns one after the other.
@@ -261,7 +261,7 @@ pub(crate) fn event(row: &Row<'_>) -> Tried<Event> {
     let detail: Option<String> = c.get()?;
     let is_json: Option<bool> = c.get()?;
     let payload: Option<Vec<u8>> = c.get()?;
-    let what = What::read(&type_name, detail.as_deref())?;
+    let what = EventKind::read(&type_name, detail.as_deref())?;
     let payload = payload.map(|bytes| Payload::stored(bytes, is_json.unwrap_or(false)));
     Ok(Event { job, version, at, actor, attempt, generation, lease, key, what, payload })
 }
@@ -269,7 +269,7 @@ pub(crate) fn event(row: &Row<'_>) -> Tried<Event> {
 /// An event for the log, in the order of `append_event.sql`.
 pub(crate) fn append_event(statement: &mut Statement<'_>, seq: i64, event: &Event) -> Tried<usize> {
     let facts = match &event.what {
-        What::JobCreated(facts) => Some(facts),
+        EventKind::JobCreated(facts) => Some(facts),
         _ => None,
     };
     let mut b = Binder::new(statement);

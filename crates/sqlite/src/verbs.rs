@@ -45,9 +45,9 @@ macro_rules! verbs {
 verbs! {
     Jobs {
         write enqueue(request: Enqueue) -> Result<Vec<Enqueued>, BatchRefusal>;
-        write append(request: Append) -> Result<Told, Refusal>;
-        write progress(request: Progress) -> Result<Told, Refusal>;
-        write record_step(request: RecordStep) -> Result<Told, Refusal>;
+        write append(request: Append) -> Result<HolderReply, Refusal>;
+        write progress(request: Progress) -> Result<HolderReply, Refusal>;
+        write record_step(request: RecordStep) -> Result<HolderReply, Refusal>;
         write cancel(request: Cancel) -> Answer;
         write redrive(request: Redrive) -> Answer;
         write fork(request: Fork) -> Answer;
@@ -63,7 +63,7 @@ verbs! {
     }
     Leases {
         write claim_one(request: ClaimOne) -> Result<Claimed, Refusal>;
-        write enqueue_claimed(request: EnqueueClaimed) -> Result<Handed, Refusal>;
+        write enqueue_claimed(request: EnqueueClaimed) -> Result<EnqueuedClaimed, Refusal>;
         write assign(request: Assign) -> Vec<Answer>;
         write start(request: Start) -> Result<Claimed, Refusal>;
         write extend(request: Extend) -> Vec<Result<Extended, Refusal>>;

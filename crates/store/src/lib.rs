@@ -52,11 +52,11 @@ pub trait Jobs: Send + Sync {
     /// A job as it stood at a version, folded from its log.
     async fn at_version(&self, request: AtVersion, now: Now) -> StoreResult<Option<Job>>;
     /// Appends a note, guarded by version, lease, both or neither.
-    async fn append(&self, request: Append, now: Now) -> StoreResult<Result<Told, Refusal>>;
+    async fn append(&self, request: Append, now: Now) -> StoreResult<Result<HolderReply, Refusal>>;
     /// Reports progress, stage, metadata and checkpoint in one change.
-    async fn progress(&self, request: Progress, now: Now) -> StoreResult<Result<Told, Refusal>>;
+    async fn progress(&self, request: Progress, now: Now) -> StoreResult<Result<HolderReply, Refusal>>;
     /// Records that a step began or ended. The same end again is `Already`; another value is refused.
-    async fn record_step(&self, request: RecordStep, now: Now) -> StoreResult<Result<Told, Refusal>>;
+    async fn record_step(&self, request: RecordStep, now: Now) -> StoreResult<Result<HolderReply, Refusal>>;
     /// What a resumed run must not do again; none for an unknown job.
     async fn steps(&self, request: JobId, now: Now) -> StoreResult<Option<Recorded>>;
     /// Cancels at once, or asks the holder to stop.
@@ -88,7 +88,7 @@ pub trait Leases: Send + Sync {
         &self,
         request: EnqueueClaimed,
         now: Now,
-    ) -> StoreResult<Result<Handed, Refusal>>;
+    ) -> StoreResult<Result<EnqueuedClaimed, Refusal>>;
     /// Gives jobs to workers, under the leader's epoch.
     async fn assign(&self, request: Assign, now: Now) -> StoreResult<Vec<Answer>>;
     /// Starts an assigned job; refused unless it is assigned to this worker, by this assignment and epoch.

@@ -193,7 +193,7 @@ pub struct RecordStep {
 
 /// What a holder learns from a call of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Told {
+pub struct HolderReply {
     /// What became of the call.
     pub done: Done,
     /// Whether it should stop.
@@ -298,7 +298,7 @@ pub struct EnqueueClaimed {
 
 /// A job that was enqueued for a worker.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Handed {
+pub struct EnqueuedClaimed {
     /// The answer for who enqueued it.
     pub enqueued: Enqueued,
     /// The job in the worker's hands; none if it was there already, is for later, or its queue is paused.

@@ -106,8 +106,8 @@ pub use windlass_core::limits::{self, Invalid};
 pub use windlass_core::unique::Policy as UniquePolicy;
 pub use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, WakeOutcome};
 pub use windlass_core::{
-    Approval, ApprovalId, Backoff, Event, FeedCursor, Filter, JobId, LeaseMs, Metadata, Name, Payload,
-    Refusal, Status, Timestamp, Token, Version, Wake, What, Who,
+    Approval, ApprovalId, Backoff, Event, EventKind, FeedCursor, Filter, JobId, LeaseMs, Metadata, Name,
+    Payload, Refusal, Status, Timestamp, Token, Version, Wake, Who,
 };
 pub use windlass_engine::{
     AskedFor, Attempt, BoxError, Handler, HandlerError, Health, Level, Policy, Shutdown, Then,

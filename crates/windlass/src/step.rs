@@ -5,7 +5,7 @@ use crate::value::{encode, named, read};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
-use windlass_core::step::{Progressed, RecordedStep};
+use windlass_core::step::{RecordedStep, StepState};
 use windlass_engine::HandlerError;
 
 impl<S: Send + Sync + 'static> Context<S> {
@@ -37,7 +37,7 @@ impl<S: Send + Sync + 'static> Context<S> {
         let name = named("step", name)?;
         self.attempt.take_name(&name)?;
         if let Some(step) = self.attempt.recorded(&name).await?
-            && let Progressed::Ended { .. } = step.state
+            && let StepState::Ended { .. } = step.state
         {
             return ended(&step);
         }
@@ -52,8 +52,8 @@ impl<S: Send + Sync + 'static> Context<S> {
 /// The value that is on record for a step or tool that ended.
 pub(crate) fn ended<T: DeserializeOwned>(step: &RecordedStep) -> Result<T, HandlerError> {
     let value = match &step.state {
-        Progressed::Ended { value } => value.as_ref(),
-        Progressed::Begun { .. } => None,
+        StepState::Ended { value } => value.as_ref(),
+        StepState::Begun { .. } => None,
     };
     let what = format!("the value on record for step {}", step.name);
     read(&what, value).map_err(|e| {

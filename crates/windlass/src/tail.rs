@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use windlass_core::limits::PAGE_MAX;
-use windlass_core::{Event, FeedCursor, JobId, Version, What};
+use windlass_core::{Event, EventKind, FeedCursor, JobId, Version};
 use windlass_store::{FeedEvent, ReadFeed, Store, StoreResult};
 
 /// How long news may be late when every hint is lost.
@@ -112,9 +112,9 @@ impl Drop for Tail {
 /// Whether an event ends its job, or takes the end back; none when it does neither.
 pub(crate) fn ends(event: &Event) -> Option<bool> {
     match &event.what {
-        What::JobCompleted | What::JobFailed(_) | What::JobCancelled(_) => Some(true),
-        What::JobTimedOut(detail) => Some(detail.due_at.is_none()),
-        What::JobRedriven(_) | What::JobForked(_) => Some(false),
+        EventKind::JobCompleted | EventKind::JobFailed(_) | EventKind::JobCancelled(_) => Some(true),
+        EventKind::JobTimedOut(detail) => Some(detail.due_at.is_none()),
+        EventKind::JobRedriven(_) | EventKind::JobForked(_) => Some(false),
         _ => None,
     }
 }

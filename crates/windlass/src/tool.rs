@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::future::IntoFuture;
 use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, PAYLOAD_MAX_BYTES};
-use windlass_core::step::{Progressed, RecordedStep};
-use windlass_core::{Name, Payload, Version, What};
+use windlass_core::step::{RecordedStep, StepState};
+use windlass_core::{EventKind, Name, Payload, Version};
 use windlass_engine::HandlerError;
 use windlass_store::ReadEvents;
 
@@ -125,7 +125,7 @@ impl<S: Send + Sync + 'static, T, F> Tool<'_, S, T, F> {
         let (name, args) = (name?, args?);
         ctx.attempt.take_name(&name)?;
         if let Some(step) = ctx.attempt.recorded(&name).await? {
-            if let Progressed::Ended { .. } = step.state {
+            if let StepState::Ended { .. } = step.state {
                 return ended(&step);
             }
             if is_in_doubt(ctx, &step).await?
@@ -201,8 +201,10 @@ async fn is_in_doubt<S>(ctx: &Context<S>, step: &RecordedStep) -> Result<bool, H
         let Some(last) = events.last().map(|event| event.version) else { return Ok(true) };
         for event in events {
             match event.what {
-                What::JobRedriven(_) | What::JobForked(_) => return Ok(false),
-                What::Noted(kind) if kind.as_str() == FAILED && fails(event.payload) => return Ok(false),
+                EventKind::JobRedriven(_) | EventKind::JobForked(_) => return Ok(false),
+                EventKind::Noted(kind) if kind.as_str() == FAILED && fails(event.payload) => {
+                    return Ok(false);
+                }
                 _ => {}
             }
         }

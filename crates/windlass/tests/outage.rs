@@ -14,7 +14,7 @@ use std::time::Duration;
 use support::{Task, task};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
-use windlass::{Client, Context, Event, HandlerError, JobId, Shutdown, Status, What, Worker};
+use windlass::{Client, Context, Event, EventKind, HandlerError, JobId, Shutdown, Status, Worker};
 
 /// How long the database is away.
 const AWAY: Duration = Duration::from_secs(30);
@@ -80,12 +80,12 @@ fn check_log(log: &[Event]) {
     for event in log {
         let at = event.at.as_micros();
         match &event.what {
-            What::JobClaimed => {
+            EventKind::JobClaimed => {
                 let over = held.is_none_or(|since| at - since >= LEASE.as_micros() as i64);
                 assert!(over, "claimed while somebody held it: {log:?}");
                 held = Some(at);
             }
-            What::JobCompleted | What::JobReleased(_) | What::JobRetried(_) => held = None,
+            EventKind::JobCompleted | EventKind::JobReleased(_) | EventKind::JobRetried(_) => held = None,
             _ => {}
         }
     }
@@ -132,7 +132,7 @@ fn thirty_seconds_without_a_database() {
             assert!(timeout(Duration::from_secs(60), done).await.is_ok(), "job {id} was lost");
             let log = client.events(*id).await.unwrap();
             check_log(&log);
-            again += usize::from(log.iter().filter(|event| event.what == What::JobClaimed).count() > 1);
+            again += usize::from(log.iter().filter(|event| event.what == EventKind::JobClaimed).count() > 1);
         }
         assert!(again > 0, "of {} jobs, {halted} before, none was caught by the outage", acknowledged.len());
         shutdown.graceful();

@@ -171,7 +171,7 @@ fn a_write_and_the_completion_commit_together() {
                 "{spoil}"
             );
             let retried = client.events(job).await.unwrap().into_iter().find_map(|event| match event.what {
-                windlass::What::JobRetried(detail) => Some(detail.code.to_string()),
+                windlass::EventKind::JobRetried(detail) => Some(detail.code.to_string()),
                 _ => None,
             });
             assert_eq!(retried.as_deref(), code, "{spoil}");

@@ -13,7 +13,7 @@ use std::time::Duration;
 use support::{Add, Task, task};
 use tokio::time::Instant;
 use windlass::{
-    Backoff, Cancelling, Client, Context, Decision, HandlerError, JobId, Shutdown, Status, What, Worker,
+    Backoff, Cancelling, Client, Context, Decision, EventKind, HandlerError, JobId, Shutdown, Status, Worker,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -131,7 +131,7 @@ async fn send(client: &Client, text: &str) -> JobId {
 async fn pauses(client: &Client, id: JobId) -> Vec<(i64, i64)> {
     let log = events(client, id).await;
     let pause = |pair: &[windlass::Event]| match (&pair[0].what, &pair[1].what) {
-        (What::JobRetried(retried), What::JobClaimed) => {
+        (EventKind::JobRetried(retried), EventKind::JobClaimed) => {
             let since = |at: windlass::Timestamp| (at.as_micros() - pair[0].at.as_micros()) / 1_000;
             Some((since(retried.due_at), since(pair[1].at)))
         }

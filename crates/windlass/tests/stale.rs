@@ -9,7 +9,7 @@ use site::{Site, events, freeze, logged, signal, stop, until, until_is, view, wa
 use std::path::Path;
 use std::time::Duration;
 use support::{Task, task};
-use windlass::{Context, HandlerError, JobId, Shutdown, Status, What, Worker};
+use windlass::{Context, EventKind, HandlerError, JobId, Shutdown, Status, Worker};
 use windlass_core::Outcome;
 use windlass_store::{Settle, SettleItem, fresh};
 
@@ -151,7 +151,7 @@ async fn last_writer(site: &Site) -> String {
 /// When a job was claimed, in microseconds.
 async fn claims(client: &windlass::Client, id: JobId) -> Vec<i64> {
     let log = events(client, id).await;
-    log.iter().filter(|e| e.what == What::JobClaimed).map(|e| e.at.as_micros()).collect()
+    log.iter().filter(|e| e.what == EventKind::JobClaimed).map(|e| e.at.as_micros()).collect()
 }
 
 on_both_stores! {

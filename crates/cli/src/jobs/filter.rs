@@ -1,6 +1,6 @@
 //! Filters as they are typed, made into what a store takes.
 
-use crate::door::Pairs;
+use crate::api_client::Pairs;
 use crate::fail::{Failure, Outcome};
 use crate::shape::Doc;
 use windlass_core::{Filter, Invalid, JobId, Name, Status, Timestamp, Who};

@@ -3,7 +3,7 @@
 use crate::shape::event::EventShape;
 use bytes::Bytes;
 use std::sync::{Arc, OnceLock};
-use windlass_core::{Event, Facts, FeedCursor, JobId, Name, Status, Timestamp, Version, What, Who};
+use windlass_core::{Event, EventKind, Facts, FeedCursor, JobId, Name, Status, Timestamp, Version, Who};
 use windlass_store::FeedEvent;
 
 /// An event of the feed, and what filters ask of it.
@@ -94,9 +94,9 @@ impl Item {
     /// What went wrong, if something did.
     pub(crate) fn error_code(&self) -> Option<Who> {
         match &self.event.what {
-            What::JobRetried(detail) => Some(detail.code.clone()),
-            What::JobFailed(detail) => Some(detail.code.clone()),
-            What::JobTimedOut(_) => Who::parse("error_code", "timed_out").ok(),
+            EventKind::JobRetried(detail) => Some(detail.code.clone()),
+            EventKind::JobFailed(detail) => Some(detail.code.clone()),
+            EventKind::JobTimedOut(_) => Who::parse("error_code", "timed_out").ok(),
             _ => None,
         }
     }
@@ -129,23 +129,23 @@ pub(crate) fn data_lines(json: &[u8], into: &mut Vec<u8>) {
 
 /// What never changes about a job, if this is its first event.
 pub(crate) fn facts_of(event: &Event) -> Option<&Facts> {
-    if let What::JobCreated(facts) = &event.what { Some(facts) } else { None }
+    if let EventKind::JobCreated(facts) = &event.what { Some(facts) } else { None }
 }
 
 /// Where a job came to stand by an event.
 fn moved_to(event: &Event) -> Option<Status> {
     Some(match &event.what {
-        What::JobCreated(_) | What::JobRedriven(_) | What::JobForked(_) => Status::Pending,
-        What::JobAssigned(_) => Status::Assigned,
-        What::JobClaimed | What::JobStarted => Status::Running,
-        What::JobOrphaned => Status::Orphaned,
-        What::JobRetried(_) | What::JobReleased(_) => Status::Retry,
-        What::JobWaiting(_) => Status::Waiting,
-        What::JobCompleted => Status::Completed,
-        What::JobFailed(_) => Status::Failed,
-        What::JobTimedOut(detail) if detail.due_at.is_some() => Status::Retry,
-        What::JobTimedOut(_) => Status::TimedOut,
-        What::JobCancelled(_) => Status::Cancelled,
+        EventKind::JobCreated(_) | EventKind::JobRedriven(_) | EventKind::JobForked(_) => Status::Pending,
+        EventKind::JobAssigned(_) => Status::Assigned,
+        EventKind::JobClaimed | EventKind::JobStarted => Status::Running,
+        EventKind::JobOrphaned => Status::Orphaned,
+        EventKind::JobRetried(_) | EventKind::JobReleased(_) => Status::Retry,
+        EventKind::JobWaiting(_) => Status::Waiting,
+        EventKind::JobCompleted => Status::Completed,
+        EventKind::JobFailed(_) => Status::Failed,
+        EventKind::JobTimedOut(detail) if detail.due_at.is_some() => Status::Retry,
+        EventKind::JobTimedOut(_) => Status::TimedOut,
+        EventKind::JobCancelled(_) => Status::Cancelled,
         _ => return None,
     })
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 use windlass_core::unique::Policy;
-use windlass_core::{Event, Facts, LogLine, RunAt, Timestamp, What};
+use windlass_core::{Event, EventKind, Facts, LogLine, RunAt, Timestamp};
 
 /// An entry of a job's log.
 #[derive(Debug, Serialize, ToSchema)]
@@ -68,8 +68,8 @@ impl EventShape {
 }
 
 /// What the engine says about an event, in the contract's units.
-fn detail(what: &What) -> Option<Value> {
-    if let What::JobCreated(facts) = what {
+fn detail(what: &EventKind) -> Option<Value> {
+    if let EventKind::JobCreated(facts) = what {
         return Some(facts_shape(facts));
     }
     let mut value: Value = serde_json::from_str(&what.detail()?).ok()?;
@@ -177,12 +177,12 @@ mod tests {
     fn times_are_texts_and_what_users_wrote_stays() {
         let due_at = Timestamp::from_micros(1_000_000);
         let retried = Retried { code: Who::parse("code", "down").unwrap(), retries: 1, due_at };
-        let shown = detail(&What::JobRetried(retried)).unwrap();
+        let shown = detail(&EventKind::JobRetried(retried)).unwrap();
         assert_eq!(shown, json!({ "code": "down", "retries": 1, "due_at": "1970-01-01T00:00:01Z" }));
         let metadata = Metadata::from_iter([("seen_at".to_owned(), 5.into())]);
         let progressed = Progressed { progress: None, stage: None, metadata: Some(metadata) };
         assert_eq!(
-            detail(&What::JobProgressed(progressed)).unwrap(),
+            detail(&EventKind::JobProgressed(progressed)).unwrap(),
             json!({ "metadata": { "seen_at": 5 } })
         );
     }

@@ -64,9 +64,9 @@ counting! {
         counts(i64) -> Counts;
         events(ReadEvents) -> Vec<Event>;
         at_version(AtVersion) -> Option<Job>;
-        append(Append) -> Result<Told, Refusal>;
-        progress(Progress) -> Result<Told, Refusal>;
-        record_step(RecordStep) -> Result<Told, Refusal>;
+        append(Append) -> Result<HolderReply, Refusal>;
+        progress(Progress) -> Result<HolderReply, Refusal>;
+        record_step(RecordStep) -> Result<HolderReply, Refusal>;
         steps(JobId) -> Option<Recorded>;
         cancel(Cancel) -> Answer;
         redrive(Redrive) -> Answer;
@@ -78,7 +78,7 @@ counting! {
     Leases {
         claim(ClaimMany) -> Vec<Claimed>;
         claim_one(ClaimOne) -> Result<Claimed, Refusal>;
-        enqueue_claimed(EnqueueClaimed) -> Result<Handed, Refusal>;
+        enqueue_claimed(EnqueueClaimed) -> Result<EnqueuedClaimed, Refusal>;
         assign(Assign) -> Vec<Answer>;
         start(Start) -> Result<Claimed, Refusal>;
         extend(Extend) -> Vec<Result<Extended, Refusal>>;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// An event as it came.
 #[derive(Debug, Clone)]
-pub struct Told {
+pub struct SseEvent {
     pub id: String,
     pub data: Value,
 }
@@ -29,7 +29,7 @@ impl Events {
     }
 
     /// The next event; none at the end of the stream.
-    pub async fn next(&mut self) -> Option<Told> {
+    pub async fn next(&mut self) -> Option<SseEvent> {
         loop {
             while let Some((block, rest)) = self.buffer.split_once("\n\n") {
                 let (block, rest) = (block.to_owned(), rest.to_owned());
@@ -43,7 +43,7 @@ impl Events {
         }
     }
 
-    fn dispatch(&mut self, block: &str) -> Option<Told> {
+    fn dispatch(&mut self, block: &str) -> Option<SseEvent> {
         let mut data: Option<String> = None;
         for line in block.split('\n') {
             if line.starts_with(':') {
@@ -61,11 +61,11 @@ impl Events {
             }
         }
         let data = serde_json::from_str(&data?).expect("JSON");
-        Some(Told { id: self.last_id.clone(), data })
+        Some(SseEvent { id: self.last_id.clone(), data })
     }
 
     /// Reads until `n` events came.
-    pub async fn take(&mut self, n: usize) -> Vec<Told> {
+    pub async fn take(&mut self, n: usize) -> Vec<SseEvent> {
         let mut all = Vec::new();
         while all.len() < n {
             all.push(self.next().await.expect("the stream goes on"));
@@ -88,7 +88,7 @@ impl Events {
     }
 
     /// What comes within a moment; for what must not come.
-    pub async fn within(&mut self, time: Duration) -> Option<Told> {
+    pub async fn within(&mut self, time: Duration) -> Option<SseEvent> {
         tokio::time::timeout(time, self.next()).await.ok().flatten()
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use std::time::Duration;
 use windlass_core::decide::Claim;
-use windlass_core::event::{Event, What};
+use windlass_core::event::{Event, EventKind};
 use windlass_core::limits::Invalid;
 use windlass_core::{
     Actor, Answer, Backoff, Done, Facts, Job, JobId, Lease, LeaseMs, Metadata, Name, Outcome, Payload,
@@ -104,7 +104,7 @@ impl JobText {
             generation: 0,
             lease: None,
             key: None,
-            what: What::JobCreated(Box::new(facts.clone())),
+            what: EventKind::JobCreated(Box::new(facts.clone())),
             payload: None,
         };
         let born = Job::created(&born);

@@ -1,5 +1,8 @@
-//! Short words for what laws do to jobs: requests with nothing special in them, to be changed field by field,
-//! and verbs that unwrap what only a broken store would not answer.
+//! Requests with default values for laws to change field by field, and verbs that unwrap every store error.
+
+mod control;
+
+pub use control::*;
 
 use crate::{Bed, failure, json, name, time, who};
 use std::fmt::Debug;
@@ -10,8 +13,8 @@ use windlass_core::{
     Actor, Answer, Done, Event, Job, JobId, LeaseMs, NewJob, Outcome, Refusal, RunAt, Status, Token, Wait,
 };
 use windlass_store::{
-    AcquireTerm, Append, Assign, Cancel, ClaimOne, Claimed, Enqueue, Extend, Extended, FindKey, Fork, Now,
-    Progress, RecordStep, Redrive, SettleItem, Sweep, Told,
+    AcquireTerm, Append, Assign, Cancel, ClaimOne, Claimed, Enqueue, Extend, Extended, FindKey, Fork,
+    HolderReply, Now, Progress, RecordStep, Redrive, SettleItem, Sweep,
 };
 
 /// A note of a type, guarded by nothing.
@@ -183,17 +186,17 @@ impl Bed {
     }
 
     /// Appends a note.
-    pub async fn appends(&self, note: Append, now: Now) -> Result<Told, Refusal> {
+    pub async fn appends(&self, note: Append, now: Now) -> Result<HolderReply, Refusal> {
         self.store.append(note, now).await.expect("the store answers")
     }
 
     /// Reports progress.
-    pub async fn reports(&self, report: Progress, now: Now) -> Result<Told, Refusal> {
+    pub async fn reports(&self, report: Progress, now: Now) -> Result<HolderReply, Refusal> {
         self.store.progress(report, now).await.expect("the store answers")
     }
 
     /// Records a step.
-    pub async fn records(&self, step: RecordStep, now: Now) -> Result<Told, Refusal> {
+    pub async fn records(&self, step: RecordStep, now: Now) -> Result<HolderReply, Refusal> {
         self.store.record_step(step, now).await.expect("the store answers")
     }
 

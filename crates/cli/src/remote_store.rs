@@ -39,7 +39,7 @@ const GONE: i64 = 1_000;
 
 /// A server as a worker's store.
 #[derive(Debug)]
-pub struct ThroughServer {
+pub struct RemoteStore {
     wire: Wire,
     /// Everything this worker takes from. Only a claim for all of it may wait: another queue's jobs would wait too.
     queues: usize,
@@ -62,7 +62,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl ThroughServer {
+impl RemoteStore {
     /// A server that answers, and takes this key for a worker's.
     pub async fn open(wire: Wire, queues: usize, ending: Shutdown) -> Outcome<Self> {
         let mut nothing = Doc::default();
@@ -315,7 +315,7 @@ mod tests {
         let listener = server.listen("127.0.0.1:0").await.unwrap();
         let wire = Wire::to(&format!("http://{}", listener.local_addr().unwrap()), None).unwrap();
         let worked = async {
-            let through = ThroughServer::open(wire, 1, Shutdown::new()).await.unwrap();
+            let through = RemoteStore::open(wire, 1, Shutdown::new()).await.unwrap();
             let queue = Name::parse("queue", "default").unwrap();
             let mut facts = Facts::new(Name::parse("kind", "slow").unwrap(), queue.clone());
             (facts.timeout_ms, facts.max_retries) = (Some(200), 0);

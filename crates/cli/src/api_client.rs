@@ -27,13 +27,13 @@ const POLL: Duration = Duration::from_millis(500);
 
 /// Everything a command may ask, answered in the words of the public API.
 #[derive(Debug)]
-pub struct Door {
+pub struct ApiClient {
     wire: Wire,
     /// A store's, kept from the beginning, so that nothing which happens between two looks is missed.
     hints: Option<Mutex<Hints>>,
 }
 
-impl Door {
+impl ApiClient {
     /// Through this wire; a store's hints say when to look again.
     pub fn new(wire: Wire, hints: Option<Hints>) -> Self {
         Self { wire, hints: hints.map(Mutex::new) }

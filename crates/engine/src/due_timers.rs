@@ -11,13 +11,13 @@ const MOST: usize = 10_000;
 
 /// Moments to come.
 #[derive(Debug, Default)]
-pub(crate) struct Soon {
+pub(crate) struct DueTimers {
     /// A blocking lock: it is held for a push or a pop.
     moments: Mutex<BinaryHeap<Reverse<Instant>>>,
     changed: Notify,
 }
 
-impl Soon {
+impl DueTimers {
     fn lock(&self) -> MutexGuard<'_, BinaryHeap<Reverse<Instant>>> {
         self.moments.lock().unwrap_or_else(PoisonError::into_inner)
     }

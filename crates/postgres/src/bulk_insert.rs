@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 use windlass_core::unique::Policy;
-use windlass_core::{Actor, Facts, JobId, LeaseMs, NewJob, Payload, RunAt, Timestamp, What, Who};
+use windlass_core::{Actor, EventKind, Facts, JobId, LeaseMs, NewJob, Payload, RunAt, Timestamp, Who};
 use windlass_store::fresh::wall_clock;
 use windlass_store::{Enqueue, Enqueued, Now, StoreResult};
 
@@ -140,8 +140,9 @@ impl Db<'_> {
         let payloads = || jobs.iter().map(|(j, _)| j.payload.as_ref());
         let run_at = |f: &Facts| if let RunAt::At(t) = f.run_at { Some(Ts(t)) } else { None };
         let delay = |f: &Facts| if let RunAt::After(ms) = f.run_at { Some(ms) } else { None };
-        let detail =
-            |(j, _): &(&NewJob, _)| What::JobCreated(Box::new(j.facts.clone())).detail().unwrap_or_default();
+        let detail = |(j, _): &(&NewJob, _)| {
+            EventKind::JobCreated(Box::new(j.facts.clone())).detail().unwrap_or_default()
+        };
         let backoffs = facts().map(|f| f.backoff.map(|b| serde_json::to_string(&b)).transpose());
         let tags = |f: &Facts| {
             let tags: Vec<&str> = f.tags.iter().map(|t| t.as_str()).collect();

@@ -1,6 +1,6 @@
 //! The texts of statements for the schema in use. They are written for the schema `windlass`.
 
-use crate::kept;
+use crate::cached_plans;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, RwLock};
@@ -37,7 +37,7 @@ impl Texts {
     /// Says that the functions of [`kept`] are there.
     pub(crate) fn keep(&self) {
         let call = |(sql, call): (&'static str, String)| (sql, Arc::from(&*self.rewrite(&call)));
-        let _again = self.kept.set(kept::calls().map(call).collect());
+        let _again = self.kept.set(cached_plans::calls().map(call).collect());
     }
 
     /// The call of a statement whose plan the server keeps, where its function is there.

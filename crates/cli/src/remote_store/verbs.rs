@@ -1,6 +1,6 @@
 //! The verbs of a store, by the table: those that a worker needs, and for all others that they are not here.
 
-use super::ThroughServer;
+use super::RemoteStore;
 use async_trait::async_trait;
 use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
@@ -52,10 +52,10 @@ macro_rules! through {
     ($($group:ident { $($verb:ident($request:ty) -> $answer:ty;)* $(; $($rest:item)*)? })*) => {
         $(
             #[async_trait]
-            impl $group for ThroughServer {
+            impl $group for RemoteStore {
                 $(
                     async fn $verb(&self, request: $request, _now: Now) -> StoreResult<$answer> {
-                        let store: &ThroughServer = self;
+                        let store: &RemoteStore = self;
                         let _ = store;
                         answer!($verb, store, request)
                     }
