@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// The stores; each runs every law.
+const STORES: [&str; 3] = ["memory", "sqlite", "postgres"];
+
 /// A law or test with the requirement ids its doc comment begins with. What serves no requirement by itself names
 /// its concern in brackets instead: `(registry)`.
 #[derive(Debug)]
@@ -13,23 +16,51 @@ struct Proof {
     name: String,
     ids: Vec<String>,
     concern: bool,
-    is_law: bool,
+    /// Where it proves what it names: a floor or one store. None for a test whose place proves no floor, as a unit
+    /// test of `core`.
+    floor: Option<&'static str>,
 }
 
-/// A law proves only what a store alone can prove; the floors above need tests of their own.
+impl Proof {
+    fn is_law(&self) -> bool {
+        self.floor == Some("store")
+    }
+}
+
+/// Each id is proven in every place that its line names: by a law where it says `store`, by tests of the store's own
+/// where it names a store, by tests of that floor where it names another.
 #[test]
-fn every_due_requirement_is_proven() {
+fn every_due_requirement_is_proven_wherever_it_says() {
     let (floors, due) = requirements();
     let proofs = proofs();
     let is_proven = |id: &String, floor: &String| {
-        proofs.iter().any(|proof| proof.ids.contains(id) && (!proof.is_law || floor == "store"))
+        proofs.iter().any(|proof| proof.ids.contains(id) && proof.floor == Some(floor.as_str()))
     };
-    let unproven: Vec<&String> = floors
-        .iter()
-        .filter(|(id, floor)| due.contains(*floor) && !is_proven(id, floor))
-        .map(|(id, _)| id)
-        .collect();
-    assert!(unproven.is_empty(), "no law and no test names {unproven:?}");
+    let mut unproven = Vec::new();
+    for (id, floors) in &floors {
+        let missing = |floor: &&String| due.contains(*floor) && !is_proven(id, floor);
+        unproven.extend(floors.iter().filter(missing).map(|floor| format!("{id} ({floor})")));
+    }
+    assert!(unproven.is_empty(), "no law and no test there names {unproven:?}");
+}
+
+/// A law proves something for every store only if every store runs the whole suite, in every build.
+#[test]
+fn every_store_runs_the_whole_suite() {
+    for store in STORES {
+        let file = crates().join(store).join("tests/conformance.rs");
+        let text = fs::read_to_string(&file).unwrap_or_else(|e| panic!("{file:?}: {e}"));
+        let suites =
+            text.lines().filter(|line| *line == "windlass_conformance::suite!(crate::make);").count();
+        assert_eq!(suites, 1, "{file:?} runs the suite once");
+        for condition in ["cfg", "ignore", "should_panic"] {
+            assert!(!text.contains(condition), "{file:?} runs the suite without {condition}");
+        }
+    }
+    let lib = fs::read_to_string(crates().join("conformance/src/lib.rs")).expect("lib.rs");
+    let tests = between(&lib, "([$make:path], $module", "\n    };").expect("the arm that makes tests");
+    let attributes: Vec<&str> = tests.lines().map(str::trim).filter(|l| l.starts_with("#[")).collect();
+    assert_eq!(attributes, ["#[test]"], "a law is a test, and nothing skips it");
 }
 
 #[test]
@@ -48,7 +79,7 @@ fn every_law_says_what_it_proves_and_is_run() {
     let lib = fs::read_to_string(source.join("lib.rs")).expect("lib.rs");
     let suite = between(&lib, "macro_rules! suite", "\n}").expect("the suite");
     let mut modules: BTreeMap<PathBuf, Vec<Proof>> = BTreeMap::new();
-    for law in proofs().into_iter().filter(|p| p.is_law) {
+    for law in proofs().into_iter().filter(Proof::is_law) {
         let says = !law.ids.is_empty() || law.concern;
         assert!(says, "{} in {:?} does not begin with what it proves", law.name, law.file);
         modules.entry(law.file.clone()).or_default().push(law);
@@ -70,21 +101,32 @@ fn every_law_says_what_it_proves_and_is_run() {
     }
 }
 
-/// The floor of every requirement, and the floors that are due, as the page says.
-fn requirements() -> (BTreeMap<String, String>, BTreeSet<String>) {
+/// Where every requirement must be proven, and the places that are due, as the page says. What is not built yet is
+/// due nowhere.
+fn requirements() -> (BTreeMap<String, Vec<String>>, BTreeSet<String>) {
     let page = crates().join("../docs/requirements.md");
     let page = fs::read_to_string(page).expect("docs/requirements.md");
-    let mut floors = BTreeMap::new();
+    let listed = |words: &str| words.split(',').map(|word| word.trim().to_owned()).collect::<Vec<_>>();
+    let (mut floors, mut known) = (BTreeMap::new(), BTreeSet::from(STORES.map(str::to_owned)));
     for line in page.lines().filter_map(|l| l.strip_prefix("- **")) {
         let (id, rest) = line.split_once("** (").unwrap_or_else(|| panic!("an id and its floor: {line}"));
-        let (floor, _) = rest.split_once(')').unwrap_or_else(|| panic!("a floor: {line}"));
+        let (places, _) = rest.split_once(')').unwrap_or_else(|| panic!("a floor: {line}"));
         assert!(is_id(id), "an id: {line}");
-        assert!(floors.insert(id.to_owned(), floor.to_owned()).is_none(), "{id} stands there twice");
+        let mut places = listed(places);
+        known.extend(places.iter().cloned());
+        if places.iter().any(|place| place == "not built") {
+            places.clear();
+        }
+        assert!(floors.insert(id.to_owned(), places).is_none(), "{id} stands there twice");
     }
     let due = page.lines().find_map(|l| l.strip_prefix("Due floors: ")).expect("the line of due floors");
-    let due: BTreeSet<String> = due.split(',').map(|f| f.trim().to_owned()).collect();
-    let known: BTreeSet<&String> = floors.values().collect();
-    assert!(due.iter().all(|f| known.contains(f)), "due floors are floors: {due:?} of {known:?}");
+    let mut due: BTreeSet<String> = listed(due).into_iter().collect();
+    assert!(due.is_subset(&known), "due floors are floors: {due:?} of {known:?}");
+    due.extend(STORES.map(str::to_owned));
+    let floors_known = BTreeSet::from(["store", "engine", "server", "control-plane", "not built"]);
+    let strange =
+        |place: &&String| !floors_known.contains(place.as_str()) && !STORES.contains(&place.as_str());
+    assert_eq!(known.iter().filter(strange).count(), 0, "places are floors or stores: {known:?}");
     (floors, due)
 }
 
@@ -98,6 +140,16 @@ fn proofs() -> Vec<Proof> {
         }
     }
     files.iter().flat_map(|file| proofs_in(file, file.starts_with(&laws))).collect()
+}
+
+/// What a test of a package proves. The tests of `engine` are written once for every store, with a bed.
+fn floor_of(file: &Path, test: &str) -> Option<&'static str> {
+    let package = file.strip_prefix(crates()).ok()?.iter().next()?.to_str()?;
+    match package {
+        "engine" => test.contains("(bed: Bed)").then_some("engine"),
+        "http" | "cli" => Some("server"),
+        _ => STORES.into_iter().find(|store| *store == package),
+    }
 }
 
 fn proofs_in(file: &Path, may_hold_laws: bool) -> Vec<Proof> {
@@ -119,7 +171,7 @@ fn proofs_in(file: &Path, may_hold_laws: bool) -> Vec<Proof> {
                     name: name.unwrap_or_default().to_owned(),
                     ids: docs.first().map(|doc| ids(doc)).unwrap_or_default(),
                     concern: docs.first().is_some_and(|doc| doc.starts_with('(')),
-                    is_law,
+                    floor: if is_law { Some("store") } else { floor_of(file, line) },
                 });
             }
             docs.clear();
