@@ -1,5 +1,5 @@
 -- What people call from SQL, in their own transaction: enqueue, cancel, signal, assert_lease, complete, and stable views.
--- Re-created whenever this text changes. Errors have SQLSTATEs of their own, class WL.
+-- Re-created like guard.sql. Errors have SQLSTATEs of their own, class WL.
 --   WL005 invalid value   WL006 no such job   WL007 the job has finished   WL008 not leased   WL009 lease expired
 --   WL010 lease mismatch  WL011 event key used for something else  WL012 the id is taken: job_exists
 
@@ -66,7 +66,7 @@ BEGIN
     RAISE EXCEPTION 'backoff is %: has base_ms, max_ms, multiplier from 1 to 1000 and jitter', given USING ERRCODE = 'WL005';
   END IF;
   RETURN whole || jsonb_build_object('base_ms', (whole ->> 'base_ms')::numeric::bigint,
-    'max_ms', (whole ->> 'max_ms')::numeric::bigint);
+    'max_ms', (whole ->> 'max_ms')::numeric::bigint, 'multiplier', (whole ->> 'multiplier')::float8);
 END $$;
 
 -- Enqueues a job in the caller's own transaction, also from a trigger, and returns its id; with a unique key that is
@@ -82,7 +82,7 @@ CREATE OR REPLACE FUNCTION windlass.enqueue(
 #variable_conflict use_variable
 DECLARE
   at timestamptz := clock_timestamp();
-  who text := left('sql:' || session_user, 160);
+  who text := windlass.sql_actor();
   job uuid := coalesce(enqueue.id, windlass.uuidv7());
   bytes bytea := coalesce(payload_bytes, convert_to(payload::text, 'UTF8'));
   is_json boolean := CASE WHEN payload_bytes IS NOT NULL THEN false WHEN payload IS NOT NULL THEN true END;
@@ -128,6 +128,8 @@ BEGIN
     RAISE EXCEPTION 'metadata is %: must be an object', jsonb_typeof(metadata) USING ERRCODE = 'WL005';
   ELSIF jsonb_path_exists(metadata, '$.**{64}') THEN
     RAISE EXCEPTION 'metadata is nested too deep: must be at most 64 levels' USING ERRCODE = 'WL005';
+  ELSIF jsonb_path_exists(metadata, '$.** ? (@ > 1e308 || @ < -1e308)') THEN
+    RAISE EXCEPTION 'metadata is out of range: its numbers must be between -1e308 and 1e308' USING ERRCODE = 'WL005';
   END IF;
   own_backoff := windlass.whole_backoff(backoff);
   IF unique_key IS NULL AND unique_by = 'payload' THEN
@@ -177,7 +179,7 @@ BEGIN
   IF metadata IS NOT NULL AND metadata <> '{}' THEN
     facts := facts || jsonb_build_object('metadata', metadata);
   END IF;
-  PERFORM set_config('windlass.door', 'open', true);
+  PERFORM set_config('windlass_guard.door', 'open', true);
   INSERT INTO windlass.jobs (id, queue, kind, priority, status, due_at, attempt, retries, max_retries, crashes, version,
     generation, progress, signals, children, parent_id, steps_from, unique_policy, timeout_ms, lease_ms, grace_ms, backoff,
     meta_version, created_at, updated_at)
@@ -197,7 +199,7 @@ BEGIN
       json_build_object('children', ARRAY[job])::text);
     UPDATE windlass.jobs j SET version = j.version + 1, children = j.children + 1, updated_at = at WHERE j.id = parent.id;
   END IF;
-  PERFORM set_config('windlass.door', '', true);
+  PERFORM set_config('windlass_guard.door', '', true);
   IF notify THEN
     -- The channel is named like the schema.
     PERFORM pg_notify(current_schema(), queue);
@@ -241,11 +243,11 @@ BEGIN
   PERFORM windlass.check_within('result', octet_length(result::text), 0, 1048576), windlass.check_depth('result', result);
   at := greatest(clock_timestamp(), row.updated_at);
   who := 'worker:' || row.worker_id;
-  PERFORM set_config('windlass.door', 'open', true);
+  PERFORM set_config('windlass_guard.door', 'open', true);
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, lease, is_json, payload)
   VALUES (job, row.version + 1, at, 'job_completed', who, row.attempt, row.generation, row.lease_hash,
     CASE WHEN result IS NOT NULL THEN true END, convert_to(result::text, 'UTF8'));
-  PERFORM set_config('windlass.door', '', true);
+  PERFORM set_config('windlass_guard.door', '', true);
   UPDATE windlass.jobs j SET status = 'completed', version = j.version + 1, progress = 100,
     result_version = CASE WHEN result IS NOT NULL THEN j.version + 1 END, error_version = NULL, error_code = NULL,
     due_at = NULL, deadline_at = NULL, worker_id = NULL, lease_hash = NULL, lease_expires_at = NULL, assignment = NULL,
@@ -262,7 +264,7 @@ SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
 DECLARE
   row windlass.jobs;
   at timestamptz;
-  who text := left('sql:' || session_user, 160);
+  who text := windlass.sql_actor();
   held boolean;
 BEGIN
   force := coalesce(force, false);
@@ -281,12 +283,12 @@ BEGIN
   ELSIF row.finished_at IS NOT NULL THEN
     RAISE EXCEPTION 'the job has finished: it is %', row.status USING ERRCODE = 'WL007';
   END IF;
-  PERFORM set_config('windlass.door', 'open', true);
+  PERFORM set_config('windlass_guard.door', 'open', true);
   IF held AND NOT force THEN
     INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail)
     VALUES (job, row.version + 1, at, 'job_cancel_requested', who, row.attempt, row.generation, json_build_object(
       'reason', reason, 'force_at', (extract(epoch FROM at + force_after) * 1000000)::bigint)::text);
-    PERFORM set_config('windlass.door', '', true);
+    PERFORM set_config('windlass_guard.door', '', true);
     UPDATE windlass.jobs j SET version = j.version + 1, cancel_requested_at = at, updated_at = at,
       deadline_at = least(j.deadline_at, at + force_after) WHERE j.id = job;
     RETURN 'requested';
@@ -294,7 +296,7 @@ BEGIN
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail)
   VALUES (job, row.version + 1, at, 'job_cancelled', who, row.attempt, row.generation,
     json_build_object('reason', reason)::text);
-  PERFORM set_config('windlass.door', '', true);
+  PERFORM set_config('windlass_guard.door', '', true);
   UPDATE windlass.jobs j SET status = 'cancelled', version = j.version + 1, due_at = NULL, deadline_at = NULL,
     worker_id = NULL, lease_hash = NULL, lease_expires_at = NULL, assignment = NULL, waiting_for = NULL, wait_name = NULL,
     finished_at = at, updated_at = at
@@ -336,12 +338,12 @@ BEGIN
   at := greatest(clock_timestamp(), row.updated_at);
   woke := row.status = 'waiting' AND row.waiting_for = 'signal' AND row.wait_name = name AND row.due_at IS NULL
     AND (row.deadline_at IS NULL OR row.deadline_at > at);
-  PERFORM set_config('windlass.door', 'open', true);
+  PERFORM set_config('windlass_guard.door', 'open', true);
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, key, detail, is_json, payload)
-  VALUES (job, row.version + 1, at, 'job_signalled', left('sql:' || session_user, 160), row.attempt, row.generation, key,
+  VALUES (job, row.version + 1, at, 'job_signalled', windlass.sql_actor(), row.attempt, row.generation, key,
     json_build_object('name', name, 'woke', woke)::text, CASE WHEN payload IS NOT NULL THEN true END,
     convert_to(payload::text, 'UTF8'));
-  PERFORM set_config('windlass.door', '', true);
+  PERFORM set_config('windlass_guard.door', '', true);
   UPDATE windlass.jobs j SET version = j.version + 1, updated_at = at, signals = j.signals + (NOT woke)::int,
     due_at = CASE WHEN woke THEN at ELSE j.due_at END, deadline_at = CASE WHEN woke THEN NULL ELSE j.deadline_at END,
     wake_version = CASE WHEN woke THEN j.version + 1 ELSE j.wake_version END
@@ -349,33 +351,19 @@ BEGIN
   RETURN false;
 END $$;
 
--- Text of bytes that are JSON or UTF-8; nothing for others.
-CREATE OR REPLACE FUNCTION windlass.readable(is_json boolean, bytes bytea) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-  SELECT CASE WHEN is_json THEN convert_from(bytes, 'UTF8') END
-$$;
-
--- Stable views; secrets are not among their columns. Replaced, never dropped, which keeps grants and what others built
--- on them: new columns come last.
-CREATE OR REPLACE VIEW windlass.job_view AS
-SELECT j.id, j.kind, j.queue, j.status, j.waiting_for, j.wait_name, j.stage, j.progress, j.priority, j.attempt, j.retries,
-  j.max_retries, j.crashes, j.version, j.generation, j.due_at, j.deadline_at, j.worker_id, j.lease_expires_at,
-  c.agent_id, c.parent_id, c.tags, windlass.readable(c.is_json, c.payload) AS payload,
-  windlass.readable(r.is_json, r.payload) AS result, j.error_code, windlass.readable(e.is_json, e.payload) AS error,
-  j.cancel_requested_at, j.created_at, j.started_at, j.updated_at, j.finished_at
-FROM windlass.jobs j
-LEFT JOIN windlass.job_events c ON c.job_id = j.id AND c.version = 1
-LEFT JOIN windlass.job_events r ON r.job_id = j.id AND r.version = j.result_version
-LEFT JOIN windlass.job_events e ON e.job_id = j.id AND e.version = j.error_version;
-CREATE OR REPLACE VIEW windlass.dead_letter_view AS SELECT * FROM windlass.job_view WHERE status IN ('failed', 'timed_out');
-CREATE OR REPLACE VIEW windlass.queue_view AS
-SELECT queue, count(*) FILTER (WHERE due_at <= clock_timestamp()) AS due,
-  count(*) FILTER (WHERE due_at > clock_timestamp() AND status <> 'running') AS scheduled,
-  count(*) FILTER (WHERE status = 'running') AS running, min(due_at) FILTER (WHERE status <> 'running') AS oldest_due_at
-FROM windlass.jobs WHERE due_at IS NOT NULL GROUP BY queue;
-CREATE OR REPLACE VIEW windlass.history_view AS
-SELECT job_id, version, seq, at, type, actor, attempt, generation, key, detail,
-  windlass.readable(is_json, payload) AS payload
-FROM windlass.job_events;
+-- Stored JSON as jsonb; null for other bytes. JSON that jsonb cannot hold, such as "\u0000", is a string of its text.
+CREATE OR REPLACE FUNCTION windlass.as_json(is_json boolean, bytes bytea) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+  written text;
+BEGIN
+  IF is_json AND bytes IS NOT NULL THEN
+    written := convert_from(bytes, 'UTF8');
+    RETURN written::jsonb;
+  END IF;
+  RETURN NULL;
+EXCEPTION WHEN data_exception OR program_limit_exceeded OR statement_too_complex THEN
+  RETURN to_jsonb(written);
+END $$;
 
 -- Removes finished jobs that are still at the version that was archived, whole. Only the owner may call it, or whom the
 -- owner lets.
@@ -384,20 +372,29 @@ SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
 DECLARE
   gone uuid[];
 BEGIN
-  PERFORM set_config('windlass.purging', 'on', true);
+  PERFORM set_config('windlass_guard.purging', 'on', true);
   gone := ARRAY(SELECT j.id FROM unnest(jobs, versions) a (id, version)
     JOIN windlass.jobs j ON j.id = a.id AND j.version = a.version AND j.finished_at IS NOT NULL FOR UPDATE OF j);
   DELETE FROM windlass.job_events WHERE job_id = ANY (gone);
   DELETE FROM windlass.job_logs WHERE job_id = ANY (gone);
   DELETE FROM windlass.approvals WHERE job_id = ANY (gone);
   DELETE FROM windlass.jobs WHERE id = ANY (gone);
-  PERFORM set_config('windlass.purging', 'off', true);
+  PERFORM set_config('windlass_guard.purging', 'off', true);
   RETURN QUERY SELECT unnest(gone);
 END $$;
 
 -- Gives a role what the engine needs and nothing more: history can be added to, never changed.
-CREATE OR REPLACE FUNCTION windlass.grant_app(role regrole) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION windlass.grant_app(role regrole) RETURNS void LANGUAGE plpgsql
+SET search_path = windlass, pg_temp AS $$
+DECLARE
+  kept regprocedure;
 BEGIN
+  FOR kept IN SELECT p.oid FROM pg_proc p
+    WHERE p.pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'windlass.jobs'::regclass)
+      AND p.proname LIKE 'kept\_%'
+  LOOP
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', kept, role);
+  END LOOP;
   EXECUTE format('GRANT USAGE ON SCHEMA windlass TO %s', role);
   EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA windlass TO %s', role);
   EXECUTE format('GRANT INSERT, UPDATE ON windlass.jobs, windlass.approvals, windlass.terms, windlass.queues,
@@ -407,16 +404,15 @@ BEGIN
   EXECUTE format('GRANT INSERT ON windlass.job_events, windlass.job_logs, windlass.audit TO %s', role);
   EXECUTE format('GRANT USAGE ON ALL SEQUENCES IN SCHEMA windlass TO %s', role);
   EXECUTE format('GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.cancel, windlass.signal, windlass.assert_lease,
-    windlass.complete, windlass.purge TO %s', role);
+    windlass.complete, windlass.purge, windlass.as_json TO %s', role);
 END $$;
 
 -- Gives a role the views and nothing else.
-CREATE OR REPLACE FUNCTION windlass.grant_reader(role regrole) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION windlass.grant_reader(role regrole) RETURNS void LANGUAGE plpgsql
+SET search_path = windlass, pg_temp AS $$
 BEGIN
   EXECUTE format('GRANT USAGE ON SCHEMA windlass TO %s', role);
   EXECUTE format('GRANT SELECT ON windlass.job_view, windlass.dead_letter_view, windlass.queue_view,
     windlass.history_view TO %s', role);
+  EXECUTE format('GRANT EXECUTE ON FUNCTION windlass.as_json TO %s', role);
 END $$;
--- Whoever may use the schema may not yet act in it.
-REVOKE ALL ON FUNCTION windlass.enqueue, windlass.cancel, windlass.signal, windlass.assert_lease, windlass.complete,
-  windlass.purge, windlass.grant_app, windlass.grant_reader FROM PUBLIC;

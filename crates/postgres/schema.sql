@@ -1,4 +1,4 @@
--- The whole schema, as a fresh store has it; the bodies of functions and views stand in guard.sql and api.sql.
+-- The whole schema, as a fresh store has it; the bodies of functions and views stand in guard.sql, api.sql and views.sql.
 -- Made by the tests: `make bless` rewrites it.
 
 TABLE access_keys (
@@ -45,6 +45,13 @@ TABLE audit (
   target text NOT NULL,
   detail text NOT NULL,
   CONSTRAINT audit_pkey PRIMARY KEY (seq)
+)
+
+TABLE guard (
+  part text COLLATE "C" NOT NULL,
+  number integer NOT NULL,
+  checksum text NOT NULL,
+  CONSTRAINT guard_pkey PRIMARY KEY (part)
 )
 
 TABLE job_events (
@@ -132,7 +139,13 @@ TABLE jobs (
   created_at timestamp with time zone NOT NULL,
   started_at timestamp with time zone,
   updated_at timestamp with time zone NOT NULL,
-  CONSTRAINT jobs_pkey PRIMARY KEY (id)
+  CONSTRAINT dead_has_a_reason CHECK (((status <> ALL (ARRAY['failed'::text, 'timed_out'::text])) OR ((error_code IS NOT NULL) AND (error_version IS NOT NULL)))),
+  CONSTRAINT due_while_it_can_be_taken CHECK (((due_at IS NOT NULL) OR (status = ANY (ARRAY['assigned'::text, 'waiting'::text, 'completed'::text, 'failed'::text, 'timed_out'::text, 'cancelled'::text])))),
+  CONSTRAINT finished_exactly_when_terminal CHECK ((((finished_at IS NOT NULL) = (status = ANY (ARRAY['completed'::text, 'failed'::text, 'timed_out'::text, 'cancelled'::text]))) AND ((finished_at IS NULL) OR (due_at IS NULL)))),
+  CONSTRAINT jobs_pkey PRIMARY KEY (id),
+  CONSTRAINT leased_exactly_while_running CHECK ((((status = 'running'::text) = (lease_hash IS NOT NULL)) AND ((lease_hash IS NULL) = (lease_expires_at IS NULL)))),
+  CONSTRAINT numbers_within_their_limits CHECK ((((priority >= '-5'::integer) AND (priority <= 5)) AND (attempt >= 0) AND ((retries >= 0) AND (retries <= max_retries)) AND (crashes >= 0) AND (version > 0) AND (generation >= 0) AND ((progress >= 0) AND (progress <= 100)) AND (signals >= 0) AND (children >= 0) AND (timeout_ms > 0) AND (lease_ms > 0) AND (grace_ms >= 0))),
+  CONSTRAINT waits_for_something_exactly_while_waiting CHECK (((status = 'waiting'::text) = (waiting_for IS NOT NULL)))
 ) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.05)
 
 TABLE migrations (
@@ -154,7 +167,6 @@ TABLE queues (
 TABLE store (
   one integer NOT NULL,
   store_id bigint NOT NULL,
-  guard text,
   CONSTRAINT store_one_check CHECK ((one = 1)),
   CONSTRAINT store_pkey PRIMARY KEY (one)
 )
@@ -204,44 +216,45 @@ INDEX jobs_worker ON jobs USING btree (worker_id, claim, id) WITH (deduplicate_i
 
 TRIGGER job_events_appended BEFORE INSERT ON job_events FOR EACH STATEMENT EXECUTE FUNCTION refuse_insert()
 TRIGGER job_events_immutable BEFORE UPDATE ON job_events FOR EACH ROW EXECUTE FUNCTION keep_history()
-TRIGGER job_events_kept BEFORE DELETE ON job_events FOR EACH ROW WHEN (current_setting('purging'::text,
+TRIGGER job_events_kept BEFORE DELETE ON job_events FOR EACH ROW WHEN (current_setting('windlass_guard.purging'::text,
   true) IS DISTINCT FROM 'on'::text) EXECUTE FUNCTION keep_history()
 TRIGGER job_events_not_emptied BEFORE TRUNCATE ON job_events FOR EACH STATEMENT EXECUTE FUNCTION keep_history()
 TRIGGER jobs_ended_by_hand AFTER UPDATE ON jobs FOR EACH STATEMENT EXECUTE FUNCTION ended_by_hand()
 TRIGGER jobs_enqueued BEFORE INSERT ON jobs FOR EACH STATEMENT EXECUTE FUNCTION refuse_insert()
+TRIGGER jobs_facts BEFORE UPDATE OF id, queue, kind, priority, max_retries, parent_id, unique_policy, timeout_ms,
+  lease_ms, grace_ms, backoff, created_at ON jobs FOR EACH ROW EXECUTE FUNCTION keep_facts()
 TRIGGER jobs_guard BEFORE UPDATE ON jobs FOR EACH ROW WHEN (new.version <> (old.version + 1) OR old.status <> new.status AND NOT (old.status = 'pending'::text AND new.status = 'running'::text OR old.status = 'running'::text AND new.status = 'completed'::text)) EXECUTE FUNCTION guard()
-TRIGGER jobs_kept BEFORE DELETE ON jobs FOR EACH ROW WHEN (old.finished_at IS NULL OR current_setting('purging'::text,
+TRIGGER jobs_kept BEFORE DELETE ON jobs FOR EACH ROW WHEN (old.finished_at IS NULL OR current_setting('windlass_guard.purging'::text,
   true) IS DISTINCT FROM 'on'::text) EXECUTE FUNCTION keep_history()
 TRIGGER jobs_not_emptied BEFORE TRUNCATE ON jobs FOR EACH STATEMENT EXECUTE FUNCTION keep_history()
 
 VIEW dead_letter_view (id uuid, kind text, queue text, status text, waiting_for text, wait_name text, stage text,
   progress integer, priority smallint, attempt integer, retries integer, max_retries integer, crashes integer,
   version bigint, generation integer, due_at timestamp with time zone, deadline_at timestamp with time zone,
-  worker_id text, lease_expires_at timestamp with time zone, agent_id text, parent_id uuid, tags text[], payload text,
-  result text, error_code text, error text, cancel_requested_at timestamp with time zone,
+  worker_id text, lease_expires_at timestamp with time zone, agent_id text, parent_id uuid, tags text[], payload jsonb,
+  result jsonb, error_code text, error jsonb, cancel_requested_at timestamp with time zone,
   created_at timestamp with time zone, started_at timestamp with time zone, updated_at timestamp with time zone,
-  finished_at timestamp with time zone)
+  finished_at timestamp with time zone, metadata jsonb)
 VIEW history_view (job_id uuid, version bigint, seq bigint, at timestamp with time zone, type text, actor text,
-  attempt integer, generation integer, key text, detail text, payload text)
+  attempt integer, generation integer, key text, detail jsonb, payload jsonb)
 VIEW job_view (id uuid, kind text, queue text, status text, waiting_for text, wait_name text, stage text,
   progress integer, priority smallint, attempt integer, retries integer, max_retries integer, crashes integer,
   version bigint, generation integer, due_at timestamp with time zone, deadline_at timestamp with time zone,
-  worker_id text, lease_expires_at timestamp with time zone, agent_id text, parent_id uuid, tags text[], payload text,
-  result text, error_code text, error text, cancel_requested_at timestamp with time zone,
+  worker_id text, lease_expires_at timestamp with time zone, agent_id text, parent_id uuid, tags text[], payload jsonb,
+  result jsonb, error_code text, error jsonb, cancel_requested_at timestamp with time zone,
   created_at timestamp with time zone, started_at timestamp with time zone, updated_at timestamp with time zone,
-  finished_at timestamp with time zone)
+  finished_at timestamp with time zone, metadata jsonb)
 VIEW queue_view (queue text, due bigint, scheduled bigint, running bigint, oldest_due_at timestamp with time zone)
 
-FUNCTION assert_lease(job uuid, token text) RETURNS jobs SECURITY DEFINER SET search_path=windlass,
-  pg_temp -- not for everybody
+FUNCTION as_json(is_json boolean, bytes bytea) RETURNS jsonb
+FUNCTION assert_lease(job uuid, token text) RETURNS jobs SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION cancel(job uuid, reason text DEFAULT NULL::text, force boolean DEFAULT false,
-  force_after interval DEFAULT '00:00:30'::interval) RETURNS text SECURITY DEFINER SET search_path=windlass,
-  pg_temp -- not for everybody
+  force_after interval DEFAULT '00:00:30'::interval) RETURNS text SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION check_depth(field text, value json) RETURNS void
 FUNCTION check_name(field text, value text) RETURNS void
 FUNCTION check_within(field text, value bigint, low bigint, high bigint) RETURNS void
 FUNCTION complete(job uuid, token text,
-  result json DEFAULT NULL::json) RETURNS bigint SECURITY DEFINER SET search_path=windlass, pg_temp -- not for everybody
+  result json DEFAULT NULL::json) RETURNS bigint SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION ended_by_hand() RETURNS trigger SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION enqueue(kind text, payload json DEFAULT NULL::json, queue text DEFAULT 'default'::text,
   priority integer DEFAULT 0, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone,
@@ -251,20 +264,20 @@ FUNCTION enqueue(kind text, payload json DEFAULT NULL::json, queue text DEFAULT 
   unique_key text DEFAULT NULL::text, unique_by text DEFAULT NULL::text, unique_scope text DEFAULT NULL::text,
   unique_policy text DEFAULT 'succeeded'::text, unique_ttl interval DEFAULT NULL::interval,
   parent_id uuid DEFAULT NULL::uuid, id uuid DEFAULT NULL::uuid, payload_bytes bytea DEFAULT NULL::bytea,
-  notify boolean DEFAULT false) RETURNS uuid SECURITY DEFINER SET search_path=windlass, pg_temp -- not for everybody
+  notify boolean DEFAULT false) RETURNS uuid SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION finished(job jobs, at timestamp with time zone,
-  who text) RETURNS void SECURITY DEFINER SET search_path=windlass, pg_temp -- not for everybody
-FUNCTION grant_app(role regrole) RETURNS void -- not for everybody
-FUNCTION grant_reader(role regrole) RETURNS void -- not for everybody
+  who text) RETURNS void SECURITY DEFINER SET search_path=windlass, pg_temp
+FUNCTION grant_app(role regrole) RETURNS void SET search_path=windlass, pg_temp
+FUNCTION grant_reader(role regrole) RETURNS void SET search_path=windlass, pg_temp
 FUNCTION guard() RETURNS trigger SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION is_legal(old text, new text) RETURNS boolean
+FUNCTION keep_facts() RETURNS trigger
 FUNCTION keep_history() RETURNS trigger
 FUNCTION ms(value interval) RETURNS bigint
-FUNCTION purge(jobs uuid[], versions bigint[]) RETURNS SETOF uuid SECURITY DEFINER SET search_path=windlass,
-  pg_temp -- not for everybody
-FUNCTION readable(is_json boolean, bytes bytea) RETURNS text
+FUNCTION purge(jobs uuid[], versions bigint[]) RETURNS SETOF uuid SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION refuse_insert() RETURNS trigger
 FUNCTION signal(job uuid, name text, payload json DEFAULT NULL::json,
-  key text DEFAULT NULL::text) RETURNS boolean SECURITY DEFINER SET search_path=windlass, pg_temp -- not for everybody
+  key text DEFAULT NULL::text) RETURNS boolean SECURITY DEFINER SET search_path=windlass, pg_temp
+FUNCTION sql_actor() RETURNS text
 FUNCTION uuidv7() RETURNS uuid
 FUNCTION whole_backoff(given jsonb) RETURNS jsonb

@@ -3,11 +3,17 @@
 
 CREATE TABLE windlass.store (
   one      int    PRIMARY KEY CHECK (one = 1),
-  store_id bigint NOT NULL,       -- names this store in feed cursors
-  guard    text                   -- checksum of the guard in force
+  store_id bigint NOT NULL        -- names this store in feed cursors
 );
 INSERT INTO windlass.store (one, store_id)
 VALUES (1, ('x' || substr(replace(gen_random_uuid()::text, '-', ''), 1, 16))::bit(64)::bigint);
+
+-- The guard in force, by its parts, and its number: an older one is never put back.
+CREATE TABLE windlass.guard (
+  part     text COLLATE "C" NOT NULL PRIMARY KEY,
+  number   int              NOT NULL,
+  checksum text             NOT NULL
+);
 
 -- Where each job stands. A fold of its log, except lease_expires_at and, while running, due_at.
 -- What is in an index comes first: every update compares it, and finds it by walking along the row.
@@ -57,7 +63,21 @@ CREATE TABLE windlass.jobs (
   meta_version        bigint,
   created_at          timestamptz NOT NULL,
   started_at          timestamptz,
-  updated_at          timestamptz NOT NULL
+  updated_at          timestamptz NOT NULL,
+  CONSTRAINT numbers_within_their_limits CHECK (priority BETWEEN -5 AND 5 AND attempt >= 0
+    AND retries BETWEEN 0 AND max_retries AND crashes >= 0 AND version > 0 AND generation >= 0
+    AND progress BETWEEN 0 AND 100 AND signals >= 0 AND children >= 0 AND timeout_ms > 0 AND lease_ms > 0
+    AND grace_ms >= 0),
+  CONSTRAINT leased_exactly_while_running CHECK ((status = 'running') = (lease_hash IS NOT NULL)
+    AND (lease_hash IS NULL) = (lease_expires_at IS NULL)),
+  CONSTRAINT waits_for_something_exactly_while_waiting CHECK ((status = 'waiting') = (waiting_for IS NOT NULL)),
+  CONSTRAINT due_while_it_can_be_taken CHECK (due_at IS NOT NULL
+    OR status IN ('assigned', 'waiting', 'completed', 'failed', 'timed_out', 'cancelled')),
+  CONSTRAINT finished_exactly_when_terminal CHECK
+    ((finished_at IS NOT NULL) = (status IN ('completed', 'failed', 'timed_out', 'cancelled'))
+     AND (finished_at IS NULL OR due_at IS NULL)),
+  CONSTRAINT dead_has_a_reason CHECK (status NOT IN ('failed', 'timed_out')
+    OR (error_code IS NOT NULL AND error_version IS NOT NULL))
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
@@ -204,3 +224,150 @@ CREATE TABLE windlass.answers (
   expires_at   timestamptz NOT NULL
 );
 CREATE INDEX answers_expiry ON windlass.answers (expires_at);
+
+-- What a reader with SQL alone needs to know. Every table and column has its line.
+COMMENT ON TABLE windlass.store IS 'This store: one row.';
+COMMENT ON COLUMN windlass.store.one IS 'Always 1.';
+COMMENT ON COLUMN windlass.store.store_id IS 'Names this store in feed cursors.';
+COMMENT ON TABLE windlass.guard IS 'The guard in force, by its parts. An older one is never put back.';
+COMMENT ON COLUMN windlass.guard.part IS 'guard, api, triggers or views.';
+COMMENT ON COLUMN windlass.guard.number IS 'The number of the guard that this part is of.';
+COMMENT ON COLUMN windlass.guard.checksum IS 'SHA-256 of its text, in hex.';
+COMMENT ON TABLE windlass.migrations IS 'Migrations that were applied.';
+COMMENT ON COLUMN windlass.migrations.id IS 'Counts from 1.';
+COMMENT ON COLUMN windlass.migrations.name IS 'The name of its file.';
+COMMENT ON COLUMN windlass.migrations.checksum IS 'SHA-256 of its text, in hex.';
+COMMENT ON COLUMN windlass.migrations.applied_at IS 'When it was applied.';
+COMMENT ON TABLE windlass.jobs IS 'Where each job stands: one row, the fold of its log.';
+COMMENT ON COLUMN windlass.jobs.id IS 'Its identity, a UUID of version 7.';
+COMMENT ON COLUMN windlass.jobs.queue IS 'Which line it stands in.';
+COMMENT ON COLUMN windlass.jobs.priority IS '-5 to 5, higher first.';
+COMMENT ON COLUMN windlass.jobs.status IS
+  'pending, assigned, running, retry, waiting, orphaned, completed, failed, timed_out or cancelled.';
+COMMENT ON COLUMN windlass.jobs.due_at IS
+  'From when a worker may take it; while running, when the lease is over; null where no worker may.';
+COMMENT ON COLUMN windlass.jobs.finished_at IS 'When it ended; null while it lives.';
+COMMENT ON COLUMN windlass.jobs.deadline_at IS
+  'When the engine must act: end of a wait, lapse of an assignment, forced cancel, timeout. Null if never.';
+COMMENT ON COLUMN windlass.jobs.worker_id IS 'Which worker holds it or is assigned it.';
+COMMENT ON COLUMN windlass.jobs.claim IS 'Number of the claim that handed it out.';
+COMMENT ON COLUMN windlass.jobs.lease_hash IS 'Hash of the holder''s token, exactly while running.';
+COMMENT ON COLUMN windlass.jobs.lease_expires_at IS 'When the holder must have stopped by itself, exactly while running.';
+COMMENT ON COLUMN windlass.jobs.kind IS 'What to do: names the handler.';
+COMMENT ON COLUMN windlass.jobs.epoch IS 'Epoch of the leader under which it was assigned; null when a worker claimed it.';
+COMMENT ON COLUMN windlass.jobs.assignment IS 'Version of the event that assigned it, while it is assigned or runs so.';
+COMMENT ON COLUMN windlass.jobs.attempt IS 'Executions over its whole life.';
+COMMENT ON COLUMN windlass.jobs.retries IS 'Failures that used the budget.';
+COMMENT ON COLUMN windlass.jobs.max_retries IS 'The budget.';
+COMMENT ON COLUMN windlass.jobs.crashes IS 'Leases lost in a row.';
+COMMENT ON COLUMN windlass.jobs.version IS 'Events ever written in its log.';
+COMMENT ON COLUMN windlass.jobs.generation IS 'How often it was redriven.';
+COMMENT ON COLUMN windlass.jobs.progress IS '0 to 100.';
+COMMENT ON COLUMN windlass.jobs.stage IS 'Free text of its handler: where it is.';
+COMMENT ON COLUMN windlass.jobs.waiting_for IS 'approval, signal, timer or children, exactly while waiting.';
+COMMENT ON COLUMN windlass.jobs.wait_name IS 'Name of what it waits for.';
+COMMENT ON COLUMN windlass.jobs.wait_version IS 'Version of the event of its last wait.';
+COMMENT ON COLUMN windlass.jobs.wake_version IS 'Version of the event that ended that wait.';
+COMMENT ON COLUMN windlass.jobs.signals IS 'Signals kept for later waits.';
+COMMENT ON COLUMN windlass.jobs.children IS 'Children that have not finished.';
+COMMENT ON COLUMN windlass.jobs.parent_id IS 'The job that counts it among its children.';
+COMMENT ON COLUMN windlass.jobs.cancel_requested_at IS 'When its holder was asked to stop.';
+COMMENT ON COLUMN windlass.jobs.steps_from IS 'Steps recorded before this version do not count.';
+COMMENT ON COLUMN windlass.jobs.unique_policy IS
+  'How long its unique key is held: active, succeeded, forever or ttl with milliseconds. Null without a key.';
+COMMENT ON COLUMN windlass.jobs.timeout_ms IS 'How long one attempt may take, in milliseconds; null without a limit.';
+COMMENT ON COLUMN windlass.jobs.lease_ms IS 'Its own lease, in milliseconds; null for the worker''s.';
+COMMENT ON COLUMN windlass.jobs.grace_ms IS 'How long after its expiry a lease is over, in milliseconds.';
+COMMENT ON COLUMN windlass.jobs.backoff IS 'Its own delays between retries, as JSON; null for the default.';
+COMMENT ON COLUMN windlass.jobs.result_version IS 'Version of the event with its result.';
+COMMENT ON COLUMN windlass.jobs.error_version IS 'Version of the event with its last error.';
+COMMENT ON COLUMN windlass.jobs.error_code IS 'The code of that error.';
+COMMENT ON COLUMN windlass.jobs.checkpoint_version IS 'Version of the event with its last checkpoint.';
+COMMENT ON COLUMN windlass.jobs.meta_version IS 'Version of the event with its metadata; null where it has none.';
+COMMENT ON COLUMN windlass.jobs.created_at IS 'When it was enqueued.';
+COMMENT ON COLUMN windlass.jobs.started_at IS 'When its latest attempt began.';
+COMMENT ON COLUMN windlass.jobs.updated_at IS 'When its row last changed with an event.';
+COMMENT ON TABLE windlass.job_events IS 'What happened, append-only: every job''s log.';
+COMMENT ON COLUMN windlass.job_events.seq IS 'Place in the feed of all jobs; it has gaps.';
+COMMENT ON COLUMN windlass.job_events.job_id IS 'Whose log it is.';
+COMMENT ON COLUMN windlass.job_events.version IS 'Place in that log, from 1 without a gap.';
+COMMENT ON COLUMN windlass.job_events.at IS 'When it happened.';
+COMMENT ON COLUMN windlass.job_events.type IS 'What happened, such as job_created or job_completed.';
+COMMENT ON COLUMN windlass.job_events.actor IS 'Who did it: api, engine, worker:, operator: or sql: and a name.';
+COMMENT ON COLUMN windlass.job_events.attempt IS 'The job''s attempt then.';
+COMMENT ON COLUMN windlass.job_events.generation IS 'The job''s generation then.';
+COMMENT ON COLUMN windlass.job_events.lease IS 'Hash of the lease under which it was written.';
+COMMENT ON COLUMN windlass.job_events.key IS 'The caller''s key, which makes a repeat known.';
+COMMENT ON COLUMN windlass.job_events.detail IS 'What it says beside its payload, as JSON.';
+COMMENT ON COLUMN windlass.job_events.is_json IS 'Whether the payload is JSON; null without one.';
+COMMENT ON COLUMN windlass.job_events.payload IS 'The payload, result, error, checkpoint or value, as it came.';
+COMMENT ON COLUMN windlass.job_events.kind IS 'The job''s kind; of the first event only.';
+COMMENT ON COLUMN windlass.job_events.agent_id IS 'The agent on whose behalf; of the first event only.';
+COMMENT ON COLUMN windlass.job_events.parent_id IS 'The job''s parent; of the first event only.';
+COMMENT ON COLUMN windlass.job_events.tags IS 'The job''s tags; of the first event only.';
+COMMENT ON COLUMN windlass.job_events.tx IS 'The transaction that wrote it.';
+COMMENT ON TABLE windlass.job_keys IS 'Unique keys and slots. They outlive jobs.';
+COMMENT ON COLUMN windlass.job_keys.scope IS 'Where it is unique: a queue or a kind.';
+COMMENT ON COLUMN windlass.job_keys.key IS 'The key.';
+COMMENT ON COLUMN windlass.job_keys.job_id IS 'The job that holds it or held it last.';
+COMMENT ON COLUMN windlass.job_keys.payload_hash IS 'SHA-256 of that job''s payload.';
+COMMENT ON COLUMN windlass.job_keys.expires_at IS 'Until when it is held, if for a time.';
+COMMENT ON TABLE windlass.approvals IS 'Where each question to people stands; prompt and votes are events of its job.';
+COMMENT ON COLUMN windlass.approvals.id IS 'Its identity.';
+COMMENT ON COLUMN windlass.approvals.job_id IS 'The job that asks.';
+COMMENT ON COLUMN windlass.approvals.name IS 'What the job calls it.';
+COMMENT ON COLUMN windlass.approvals.status IS 'pending, approved, denied, expired or void.';
+COMMENT ON COLUMN windlass.approvals.required IS 'Votes that it needs.';
+COMMENT ON COLUMN windlass.approvals.approved IS 'Votes for it so far.';
+COMMENT ON COLUMN windlass.approvals.expires_at IS 'When it counts as denied.';
+COMMENT ON COLUMN windlass.approvals.token_hash IS 'Hash of its link''s token.';
+COMMENT ON COLUMN windlass.approvals.token_used IS 'Whether the link has voted.';
+COMMENT ON COLUMN windlass.approvals.asked_version IS 'Version of the event that asked.';
+COMMENT ON COLUMN windlass.approvals.asked_at IS 'When it was asked.';
+COMMENT ON COLUMN windlass.approvals.decided_at IS 'When it was decided.';
+COMMENT ON TABLE windlass.job_logs IS 'Lines that handlers print.';
+COMMENT ON COLUMN windlass.job_logs.job_id IS 'Whose line it is.';
+COMMENT ON COLUMN windlass.job_logs.n IS 'Its number, from 1.';
+COMMENT ON COLUMN windlass.job_logs.at IS 'When it was printed.';
+COMMENT ON COLUMN windlass.job_logs.attempt IS 'In which attempt.';
+COMMENT ON COLUMN windlass.job_logs.line IS 'The line.';
+COMMENT ON TABLE windlass.terms IS 'Who leads.';
+COMMENT ON COLUMN windlass.terms.name IS 'What is led.';
+COMMENT ON COLUMN windlass.terms.holder IS 'Who leads it.';
+COMMENT ON COLUMN windlass.terms.epoch IS 'Grows by one with each new holder.';
+COMMENT ON COLUMN windlass.terms.expires_at IS 'When the term is over.';
+COMMENT ON TABLE windlass.queues IS 'Queues with a setting.';
+COMMENT ON COLUMN windlass.queues.name IS 'The queue.';
+COMMENT ON COLUMN windlass.queues.paused_at IS 'Since when it is paused; null if it is not.';
+COMMENT ON COLUMN windlass.queues.paused_by IS 'Who paused it.';
+COMMENT ON COLUMN windlass.queues.defaults IS 'What its jobs get where they say nothing, as JSON.';
+COMMENT ON TABLE windlass.workers IS 'Workers that report themselves.';
+COMMENT ON COLUMN windlass.workers.id IS 'The worker.';
+COMMENT ON COLUMN windlass.workers.queues IS 'Queues it takes jobs from, as JSON.';
+COMMENT ON COLUMN windlass.workers.kinds IS 'Kinds it takes, as JSON; empty for all.';
+COMMENT ON COLUMN windlass.workers.capacity IS 'Jobs it runs at once.';
+COMMENT ON COLUMN windlass.workers.labels IS 'Its labels, as JSON.';
+COMMENT ON COLUMN windlass.workers.draining IS 'Whether it takes no more jobs.';
+COMMENT ON COLUMN windlass.workers.started_at IS 'When it started.';
+COMMENT ON COLUMN windlass.workers.seen_at IS 'When it last reported itself.';
+COMMENT ON COLUMN windlass.workers.expires_at IS 'When it counts as gone.';
+COMMENT ON TABLE windlass.audit IS 'What operators did.';
+COMMENT ON COLUMN windlass.audit.seq IS 'Its place.';
+COMMENT ON COLUMN windlass.audit.at IS 'When.';
+COMMENT ON COLUMN windlass.audit.actor IS 'Who.';
+COMMENT ON COLUMN windlass.audit.action IS 'What.';
+COMMENT ON COLUMN windlass.audit.target IS 'To what.';
+COMMENT ON COLUMN windlass.audit.detail IS 'How, as JSON.';
+COMMENT ON TABLE windlass.access_keys IS 'Keys of the HTTP API.';
+COMMENT ON COLUMN windlass.access_keys.name IS 'Its name.';
+COMMENT ON COLUMN windlass.access_keys.hash IS 'Hash of the key; the key itself is nowhere.';
+COMMENT ON COLUMN windlass.access_keys.roles IS 'What it may do, as JSON.';
+COMMENT ON COLUMN windlass.access_keys.queues IS 'The queues it is restricted to, as JSON; null for all.';
+COMMENT ON COLUMN windlass.access_keys.expires_at IS 'When it ends by itself.';
+COMMENT ON COLUMN windlass.access_keys.created_at IS 'When it was made.';
+COMMENT ON COLUMN windlass.access_keys.revoked_at IS 'When it was taken back.';
+COMMENT ON TABLE windlass.answers IS 'Answers to idempotency keys, kept for a day.';
+COMMENT ON COLUMN windlass.answers.key IS 'The caller''s key.';
+COMMENT ON COLUMN windlass.answers.request_hash IS 'SHA-256 of the request.';
+COMMENT ON COLUMN windlass.answers.body IS 'The answer.';
+COMMENT ON COLUMN windlass.answers.expires_at IS 'When it is forgotten.';

@@ -1,2 +1,2 @@
--- The checksum of the guard in force.
-SELECT guard FROM windlass.store
+-- The guard in force, by its parts.
+SELECT part, number, checksum FROM windlass.guard

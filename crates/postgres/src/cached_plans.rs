@@ -124,6 +124,11 @@ pub(crate) fn definitions() -> String {
     KEPT.iter().map(|kept| format!("{};\n", kept.definition().trim_end())).collect()
 }
 
+/// The names of their functions.
+pub(crate) fn names() -> impl Iterator<Item = String> {
+    KEPT.iter().map(Kept::function)
+}
+
 /// The statements that are kept, each with the text that calls its function.
 pub(crate) fn calls() -> impl Iterator<Item = (&'static str, String)> {
     KEPT.iter().map(|kept| {

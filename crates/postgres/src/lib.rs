@@ -72,6 +72,7 @@ pub struct Options {
     pool: usize,
     timeout: Duration,
     listen: bool,
+    plan: migrate::Plan,
 }
 
 impl Options {
@@ -90,6 +91,7 @@ impl Options {
             pool: 16,
             timeout: Duration::from_secs(30),
             listen: true,
+            plan: migrate::Plan::new(),
         }
     }
 
@@ -137,6 +139,14 @@ impl Options {
         self
     }
 
+    /// Opens it as a binary of tomorrow would, with one more migration and a guard of the next number: for tests of upgrades.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn tomorrow(mut self, migration: &'static str, guard: &str) -> Self {
+        self.plan = self.plan.tomorrow(migration, guard);
+        self
+    }
+
     /// Opens the store.
     pub async fn open(self) -> Result<PostgresStore, OpenError> {
         check_schema(&self.schema)?;
@@ -145,7 +155,7 @@ impl Options {
         let notify_route = Route::to(self.notify_url.as_ref().unwrap_or(&self.url), "windlass notify")?;
         let texts = statements::Texts::new(&self.schema);
         let connections = Arc::new(Connections::new(route, self.pool, texts, self.timeout)?);
-        migrate::run(&connections, self.migrate).await?;
+        migrate::run(&connections, &self.plan, self.migrate).await?;
         let mut notifier = JoinSet::new();
         if self.listen {
             notifier.spawn(Notifier::new(Arc::clone(&connections), notify_route, &self.schema).run());
@@ -166,7 +176,7 @@ impl Options {
 // Without the URLs, which may hold a password.
 impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { schema, migrate, pool, timeout, listen, url: _, notify_url: _ } = self;
+        let Self { schema, migrate, pool, timeout, listen, url: _, notify_url: _, plan: _ } = self;
         f.debug_struct("Options")
             .field("schema", schema)
             .field("migrate", migrate)

@@ -1,38 +1,157 @@
-//! Migrations: run at start, recorded with a checksum, safe with many processes at once, plain SQL by hand.
+//! Migrations: run at start, recorded with a checksum, safe with many processes at once and beside a system at work.
+//!
+//! Three things make the schema. *Migrations* are immutable and run once. The *guard* is current law in parts; it has a
+//! number, and a part is replaced only by one of a higher number whose text differs: an older binary never puts an older
+//! guard back. *Functions that keep plans* are named after their texts; every version has its own.
+//!
+//! Each part is a transaction that takes its locks last and waits for one at most [`LOCK_WAIT_MS`]; what could not get its
+//! locks begins again. So nobody behind it stands still for longer than a second.
 
 use crate::cached_plans;
 use crate::error::{Failure, OpenError, Tried};
+use crate::param::params;
 use crate::pool::Connections;
 use sha2::{Digest, Sha256};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
 use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
 use windlass_core::lease::hex;
 
+/// How long a change of the schema waits for one lock of a table or view, in milliseconds.
+const LOCK_WAIT_MS: u32 = 200;
+/// How long after that it begins again.
+const PAUSE: Duration = Duration::from_millis(150);
+/// How long it goes on like that.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The number of the guard. Raise it with every change of the guard's parts that is released.
+const GUARD: i32 = 1;
+
 /// One immutable migration.
+#[derive(Debug, Clone)]
 struct Migration {
     id: i64,
-    name: &'static str,
+    name: String,
     sql: &'static str,
 }
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { id: 1, name: "0001_create_jobs", sql: include_str!("../migrations/0001_create_jobs.sql") }];
+/// A part of the guard. Those that lock tables and views come last.
+#[derive(Debug, Clone)]
+struct Part {
+    name: &'static str,
+    sql: String,
+}
 
-/// The law of the database itself, the functions people call and those that keep plans, re-created when their text
-/// changes.
-static GUARD: LazyLock<String> = LazyLock::new(|| {
-    let checks = if cfg!(debug_assertions) { include_str!("../checks.sql") } else { "" };
-    [checks, include_str!("../guard.sql"), include_str!("../api.sql"), &cached_plans::definitions()].concat()
-});
+/// The schema that a binary wants.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    migrations: Vec<Migration>,
+    guard: i32,
+    parts: Vec<Part>,
+}
+
+impl Plan {
+    /// The schema of this binary.
+    pub(crate) fn new() -> Self {
+        let first = include_str!("../migrations/0001_create_jobs.sql");
+        let part = |name, sql: &str| Part { name, sql: sql.to_owned() };
+        Self {
+            migrations: vec![Migration { id: 1, name: "0001_create_jobs".into(), sql: first }],
+            guard: GUARD,
+            parts: vec![
+                part("guard", include_str!("../guard.sql")),
+                part("api", include_str!("../api.sql")),
+                part("triggers", include_str!("../triggers.sql")),
+                part("views", include_str!("../views.sql")),
+            ],
+        }
+    }
+
+    /// The schema of a binary of tomorrow: with one more migration, and a guard of the next number, to which some SQL was
+    /// added.
+    pub(crate) fn tomorrow(mut self, migration: &'static str, guard: &str) -> Self {
+        let id = self.known() + 1;
+        self.migrations.push(Migration { id, name: format!("{id:04}_of_tomorrow"), sql: migration });
+        self.guard += 1;
+        if let Some(functions) = self.parts.first_mut() {
+            functions.sql.push_str(guard);
+        }
+        self
+    }
+
+    /// The newest migration that this binary knows.
+    fn known(&self) -> i64 {
+        self.migrations.last().map_or(0, |m| m.id)
+    }
+
+    fn check(&self, found: &Found) -> Result<(), OpenError> {
+        for (id, sum) in &found.migrations {
+            match self.migrations.iter().find(|m| m.id == *id) {
+                None => return Err(OpenError::NewerSchema { found: *id, known: self.known() }),
+                Some(m) if checksum(m.sql) != *sum => {
+                    return Err(OpenError::ChangedMigration(m.name.clone()));
+                }
+                Some(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a part is to be put in force, or only recorded because its text is the same.
+    fn wants(&self, part: &Part, found: &Found) -> Option<bool> {
+        match found.guard.iter().find(|(name, ..)| name == part.name) {
+            Some((_, number, _)) if *number >= self.guard => None,
+            Some((_, _, sum)) => Some(checksum(&part.sql) != *sum),
+            None => Some(true),
+        }
+    }
+
+    fn is_current(&self, found: &Found) -> bool {
+        found.newest() == self.known()
+            && self.parts.iter().all(|part| self.wants(part, found).is_none())
+            && found.missing.is_empty()
+    }
+
+    /// What a step has to do where this was found.
+    fn statements(&self, step: Step, found: &Found) -> Vec<String> {
+        match step {
+            Step::Migrations => {
+                let new = self.migrations.iter().filter(|m| m.id > found.newest());
+                new.inspect(|m| tracing::info!(migration = m.name, "migrating"))
+                    .flat_map(|m| [m.sql.to_owned(), record(m)])
+                    .collect()
+            }
+            Step::Functions if found.missing.is_empty() => Vec::new(),
+            Step::Functions => vec![cached_plans::definitions(), CLOSE.to_owned()],
+            Step::Part(n) => {
+                let part = &self.parts[n];
+                match self.wants(part, found) {
+                    None => Vec::new(),
+                    Some(false) => vec![self.record(part)],
+                    Some(true) => {
+                        tracing::info!(part = part.name, number = self.guard, "putting a guard in force");
+                        vec![part.sql.clone(), CLOSE.to_owned(), self.record(part)]
+                    }
+                }
+            }
+        }
+    }
+
+    fn record(&self, part: &Part) -> String {
+        include_str!("../sql/record_guard.sql")
+            .replace("$1", &format!("'{}'", part.name))
+            .replace("$2", &self.guard.to_string())
+            .replace("$3", &format!("'{}'", checksum(&part.sql)))
+    }
+}
+
 const LEDGER: &str = include_str!("../sql/create_migrations.sql");
+const CLOSE: &str = include_str!("../sql/close_functions.sql");
 
 fn checksum(text: &str) -> String {
     hex(&Sha256::digest(text))
-}
-
-/// The newest migration that this binary knows.
-fn known() -> i64 {
-    MIGRATIONS.last().map_or(0, |m| m.id)
 }
 
 fn record(m: &Migration) -> String {
@@ -42,65 +161,54 @@ fn record(m: &Migration) -> String {
         .replace("$3", &format!("'{}'", checksum(m.sql)))
 }
 
-fn record_guard() -> String {
-    include_str!("../sql/record_guard.sql").replace("$1", &format!("'{}'", checksum(&GUARD)))
-}
-
 /// Everything as plain SQL, to be run by hand with `psql`, recorded like a run at start.
 pub fn print() -> String {
+    let plan = Plan::new();
     let mut out = format!("BEGIN;\n{LEDGER};\n");
-    for m in MIGRATIONS {
+    for m in &plan.migrations {
         out += &format!("{}\n{};\n", m.sql, record(m));
     }
-    format!("{out}{}\n{};\nCOMMIT;\n", *GUARD, record_guard())
+    for part in &plan.parts {
+        out += &format!("{}\n{};\n", part.sql, plan.record(part));
+    }
+    format!("{out}{}\n{CLOSE};\nCOMMIT;\n", cached_plans::definitions())
 }
 
-/// What the database has: its newest migration and the guard in force.
+/// What the database has.
+#[derive(Default)]
 struct Found {
+    /// Id and checksum of each migration.
     migrations: Vec<(i64, String)>,
-    guard: Option<String>,
+    /// Name, number and checksum of each part of the guard.
+    guard: Vec<(String, i32, String)>,
+    /// Functions that keep plans and are not there.
+    missing: Vec<String>,
 }
 
 impl Found {
     fn newest(&self) -> i64 {
         self.migrations.last().map_or(0, |(id, _)| *id)
     }
-
-    fn check(&self) -> Result<(), OpenError> {
-        for (id, sum) in &self.migrations {
-            match MIGRATIONS.iter().find(|m| m.id == *id) {
-                None => return Err(OpenError::NewerSchema { found: *id, known: known() }),
-                Some(m) if checksum(m.sql) != *sum => return Err(OpenError::ChangedMigration(m.name.into())),
-                Some(_) => {}
-            }
-        }
-        Ok(())
-    }
-
-    fn is_current(&self) -> bool {
-        self.newest() == known() && self.guard.as_deref() == Some(&*checksum(&GUARD))
-    }
 }
 
-/// Brings the schema to this binary's, or refuses. Nothing to do costs two reads.
-pub(crate) async fn run(connections: &Arc<Connections>, migrate: bool) -> Result<(), OpenError> {
+/// Brings the schema to this binary's, or refuses. Nothing to do costs four reads.
+pub(crate) async fn run(connections: &Arc<Connections>, plan: &Plan, migrate: bool) -> Result<(), OpenError> {
     let failed = |f: Failure| OpenError::Failed(f.told().to_string());
     let client = connections.get().await.map_err(failed)?;
     let found = look(&client, connections).await.map_err(failed)?;
-    found.check()?;
-    if found.is_current() {
-        connections.texts.keep();
+    plan.check(&found)?;
+    if migrate && !plan.is_current(&found) {
+        let parts = (0..plan.parts.len()).map(Step::Part);
+        let steps: Vec<Step> = [Step::Migrations, Step::Functions].into_iter().chain(parts).collect();
+        // A new store is made whole; in one that works nobody waits for more than a part.
+        for steps in steps.chunks(if found.newest() == 0 { steps.len() } else { 1 }) {
+            patiently(&client, connections, plan, steps).await?;
+        }
+    } else if found.newest() != plan.known() {
+        return Err(OpenError::OldSchema { found: found.newest(), known: plan.known() });
+    } else if !found.missing.is_empty() {
         return Ok(());
     }
-    if !migrate {
-        let found = found.newest();
-        return if found == known() { Ok(()) } else { Err(OpenError::OldSchema { found, known: known() }) };
-    }
-    client.batch_execute("BEGIN; SET LOCAL lock_timeout = '60s'").await.map_err(|e| failed(e.into()))?;
-    let applied = apply(&client, connections).await;
-    let end = if matches!(applied, Ok(Ok(()))) { "COMMIT" } else { "ROLLBACK" };
-    client.batch_execute(end).await.map_err(|e| failed(e.into()))?;
-    applied.map_err(failed)??;
     connections.texts.keep();
     Ok(())
 }
@@ -109,36 +217,77 @@ async fn look(client: &Client, connections: &Connections) -> Tried<Found> {
     let rewritten = |sql: &'static str| connections.texts.rewrite(sql);
     let there = client.query_typed(&rewritten(include_str!("../sql/find_migrations.sql")), &[]).await?;
     if !there.first().is_some_and(|r| r.try_get(0).unwrap_or(false)) {
-        return Ok(Found { migrations: Vec::new(), guard: None });
+        return Ok(Found::default());
     }
     let rows = client.query_typed(&rewritten(include_str!("../sql/migrations.sql")), &[]).await?;
     let migrations =
         rows.iter().map(|r| Ok((r.try_get(0)?, r.try_get(1)?))).collect::<Tried<Vec<(i64, String)>>>()?;
-    let guard = if migrations.is_empty() {
-        None
-    } else {
-        let rows = client.query_typed(&rewritten(include_str!("../sql/guard.sql")), &[]).await?;
-        rows.first().and_then(|r| r.try_get(0).ok()).flatten()
-    };
-    Ok(Found { migrations, guard })
+    if migrations.is_empty() {
+        return Ok(Found::default());
+    }
+    let rows = client.query_typed(&rewritten(include_str!("../sql/guard.sql")), &[]).await?;
+    let guard =
+        rows.iter().map(|r| Ok((r.try_get(0)?, r.try_get(1)?, r.try_get(2)?))).collect::<Tried<_>>()?;
+    let names: Vec<String> =
+        cached_plans::names().map(|name| connections.texts.rewrite(&name).into_owned()).collect();
+    let rows = client.query_typed(include_str!("../sql/missing_functions.sql"), params![names]).await?;
+    let missing = rows.iter().map(|r| Ok(r.try_get(0)?)).collect::<Tried<_>>()?;
+    Ok(Found { migrations, guard, missing })
 }
 
-/// Inside the lock: another process may have done it meanwhile.
-async fn apply(client: &Client, connections: &Connections) -> Tried<Result<(), OpenError>> {
-    let texts = &connections.texts;
-    // One migrator at a time, whoever they are: the number is Windlass's own.
+/// What makes the schema current.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Migrations,
+    /// The functions that keep plans.
+    Functions,
+    Part(usize),
+}
+
+/// Carries out steps in one transaction, again and again while others hold what it has to lock.
+async fn patiently(
+    client: &Client,
+    connections: &Connections,
+    plan: &Plan,
+    steps: &[Step],
+) -> Result<(), OpenError> {
+    let failed = |f: Failure| OpenError::Failed(f.told().to_string());
+    let begun = Instant::now();
+    loop {
+        client.batch_execute("BEGIN; SET LOCAL lock_timeout = '60s'").await.map_err(|e| failed(e.into()))?;
+        let done = apply(client, connections, plan, steps).await;
+        let end = if matches!(done, Ok(Ok(()))) { "COMMIT" } else { "ROLLBACK" };
+        client.batch_execute(end).await.map_err(|e| failed(e.into()))?;
+        match done {
+            Err(busy) if is_busy(&busy) && begun.elapsed() < PATIENCE => tokio::time::sleep(PAUSE).await,
+            done => return done.map_err(failed)?,
+        }
+    }
+}
+
+fn is_busy(failure: &Failure) -> bool {
+    failure.is_passing() || failure.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+}
+
+/// Inside the lock of migrators: another process may have done it meanwhile.
+async fn apply(
+    client: &Client,
+    connections: &Connections,
+    plan: &Plan,
+    steps: &[Step],
+) -> Tried<Result<(), OpenError>> {
+    // One migrator at a time, in whatever schema: the number is Windlass's own. Waiting for it holds nobody up.
     client.batch_execute(include_str!("../sql/lock_migrations.sql")).await?;
-    client.batch_execute(&texts.rewrite(LEDGER)).await?;
-    let found = look(client, connections).await?;
-    if let Err(refused) = found.check() {
-        return Ok(Err(refused));
+    client.batch_execute(&format!("SET LOCAL lock_timeout = {LOCK_WAIT_MS}")).await?;
+    client.batch_execute(&connections.texts.rewrite(LEDGER)).await?;
+    for step in steps {
+        let found = look(client, connections).await?;
+        if let Err(refused) = plan.check(&found) {
+            return Ok(Err(refused));
+        }
+        for sql in plan.statements(*step, &found) {
+            client.batch_execute(&connections.texts.rewrite(&sql)).await?;
+        }
     }
-    for m in MIGRATIONS.iter().filter(|m| m.id > found.newest()) {
-        client.batch_execute(&texts.rewrite(m.sql)).await?;
-        client.batch_execute(&texts.rewrite(&record(m))).await?;
-        tracing::info!(migration = m.name, "migrated");
-    }
-    client.batch_execute(&texts.rewrite(&GUARD)).await?;
-    client.batch_execute(&texts.rewrite(&record_guard())).await?;
     Ok(Ok(()))
 }

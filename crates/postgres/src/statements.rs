@@ -51,12 +51,13 @@ impl Texts {
         if self.schema == "windlass" {
             return Cow::Borrowed(sql);
         }
-        let schema = &self.schema;
-        let named = sql
-            .replace("windlass.", &format!("{schema}."))
-            .replace("SCHEMA windlass", &format!("SCHEMA {schema}"));
-        let named = named.replace("SCHEMA IF NOT EXISTS windlass", &format!("SCHEMA IF NOT EXISTS {schema}"));
-        Cow::Owned(named.replace("search_path = windlass", &format!("search_path = {schema}")))
+        // Quoted, for a schema may be named like a word of SQL.
+        let schema = format!("\"{}\"", self.schema);
+        let mut named = sql.replace("windlass.", &format!("{schema}."));
+        for before in ["SCHEMA ", "SCHEMA IF NOT EXISTS ", "search_path = "] {
+            named = named.replace(&format!("{before}windlass"), &format!("{before}{schema}"));
+        }
+        Cow::Owned(named)
     }
 }
 

@@ -323,6 +323,9 @@ fn bad_input_is_refused_by_name() {
             ("'w', metadata => '[]'", "metadata"),
             (&deep, "metadata"),
             (&long, "metadata"),
+            ("'w', metadata => '{\"n\":1e400}'", "metadata"),
+            ("'w', metadata => '{\"a\":[{\"n\":-1e309}]}'", "metadata"),
+            ("'w', metadata => (('{\"n\":1' || repeat('0', 400) || '}')::jsonb)", "metadata"),
             ("'w', agent_id => ''", "agent_id"),
             ("'w', agent_id => E'a\\nb'", "agent_id"),
             ("'w', backoff => '[]'", "backoff"),
@@ -356,6 +359,152 @@ fn bad_input_is_refused_by_name() {
         let orphan = "SELECT windlass.enqueue('w', parent_id => windlass.uuidv7())";
         assert_eq!(refused(&hand, orphan).await, "WL006");
         assert_eq!(count(&hand, "jobs").await + count(&hand, "job_keys").await, 0);
+        invariants::check(&bed).await;
+    });
+}
+
+/// Draws from a fixed sequence (SplitMix64).
+struct Draws(u64);
+
+impl Draws {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % below as u64) as usize
+    }
+
+    fn of<'a>(&mut self, some: &[&'a str]) -> &'a str {
+        some[self.next(some.len())]
+    }
+
+    /// JSON as odd as JSON can be, and now and then none at all.
+    fn json(&mut self, depth: usize) -> String {
+        const VALUES: [&str; 40] = [
+            "null",
+            "true",
+            "0",
+            "-0",
+            "-0.0",
+            "1e400",
+            "-1e400",
+            "1e-400",
+            "1e308",
+            "1.7976931348623157e308",
+            "1.7976931348623159e308",
+            "9223372036854775807",
+            "9223372036854775808",
+            "-9223372036854775809",
+            "18446744073709551616",
+            "123456789012345678901234567890.12345678901234567890",
+            "4.9e-324",
+            "1E+2",
+            "0.1e1",
+            "99999999999999999999999999999999999999999999999999999999999999999999999999999999999999999999999999999e300",
+            "\"\"",
+            "\"\\u0000\"",
+            "\"\\ud800\"",
+            "\"\\udc00\\ud800\"",
+            "\"\\ud83d\\ude00\"",
+            "\"\\u001b[2J\"",
+            "\"a\\nb\"",
+            "\"\\u202e\"",
+            "\"\u{fffd}\"",
+            "\"\u{10ffff}\"",
+            "\"\u{feff}x\"",
+            "\"{[\"",
+            "{}",
+            "[]",
+            "\"\\\\\"",
+            "\"\\/\"",
+            "{\"a\":1,\"a\":2}",
+            "{\"\":0}",
+            "01",
+            "nan",
+        ];
+        match self.next(8) {
+            0 if depth < 6 => format!(
+                "{{\"{}\":{}}}",
+                self.of(&["a", "", "\\u0000", "ключ", "$", "a.b"]),
+                self.json(depth + 1)
+            ),
+            1 if depth < 6 => format!("[{},{}]", self.json(depth + 1), self.json(depth + 1)),
+            2 if depth == 0 => {
+                let levels = 60 + self.next(10);
+                format!("{}1{}", "{\"a\":[".repeat(levels / 2), "]}".repeat(levels / 2))
+            }
+            _ => self.of(&VALUES).to_owned(),
+        }
+    }
+}
+
+/// M3: whatever SQL takes, the engine reads: claims, lists, folds. Odd JSON, names and numbers are drawn for every argument.
+#[test]
+fn what_sql_takes_the_engine_reads() {
+    const TEXTS: [&str; 12] = [
+        "a",
+        "A.b:c-_9",
+        "",
+        "a b",
+        "ä",
+        "\n",
+        "\u{1b}",
+        "\u{85}",
+        "\u{202e}",
+        "windlass:x",
+        "x\u{7f}",
+        "😀",
+    ];
+    wait_for(async {
+        let (bed, hand, _database) = place().await;
+        let mut draws = Draws(7);
+        let mut taken = Vec::new();
+        for round in 0..1_500 {
+            let quoted = |text: &str| format!("'{}'", text.replace('\'', "''"));
+            let mut arguments =
+                vec![format!("kind => {}", quoted(draws.of(&["k", "k", "k", TEXTS[1], TEXTS[5]])))];
+            for _ in 0..=draws.next(3) {
+                let text = draws.of(&TEXTS).to_owned();
+                arguments.push(match draws.next(11) {
+                    0 => format!("payload => {}", quoted(&draws.json(0))),
+                    1 | 2 => format!("metadata => {}", quoted(&format!("{{\"m\":{}}}", draws.json(0)))),
+                    3 => format!("metadata => {}", quoted(&draws.json(0))),
+                    4 => format!(
+                        "backoff => {}",
+                        quoted(&format!(
+                            "{{\"{}\":{}}}",
+                            draws.of(&["base_ms", "max_ms", "multiplier", "jitter"]),
+                            draws.json(4)
+                        ))
+                    ),
+                    5 => format!("agent_id => {}", quoted(&text)),
+                    6 => format!("unique_key => {}", quoted(&format!("{text}{round}"))),
+                    7 => format!("tags => ARRAY[{}]", quoted(&text)),
+                    8 => format!(
+                        "timeout => {}",
+                        quoted(draws.of(&["1 ms", "0.4 ms", "1e-3 s", "30 days", "-1 s", "1 mon"]))
+                    ),
+                    9 => format!(
+                        "run_at => {}",
+                        quoted(draws.of(&["epoch", "-infinity", "now", "infinity", "4714-11-24 BC"]))
+                    ),
+                    _ => format!("priority => {}", draws.of(&["-5", "5", "6", "NULL", "32768"])),
+                });
+            }
+            arguments.dedup_by_key(|a| a.split(' ').next().expect("a name").to_owned());
+            let sql = format!("SELECT windlass.enqueue({})", arguments.join(", "));
+            if let Ok(id) = ask::<Uuid>(&hand, &sql).await {
+                taken.push((id, sql));
+            }
+        }
+        assert!((300..1_300).contains(&taken.len()), "{} of 1500 were taken", taken.len());
+        for (id, sql) in &taken {
+            let held = bed.claims_by_id("w", JobId::from_uuid(*id).expect("a version 7"), None).await;
+            let held = held.unwrap_or_else(|refused| panic!("{sql}: {refused:?}"));
+            // It may be over already: some have a millisecond.
+            let _ = bed.settles(&held, completes(), None).await;
+        }
+        hand.batch_execute("SELECT * FROM windlass.job_view").await.expect("the view shows them");
         invariants::check(&bed).await;
     });
 }
@@ -555,7 +704,7 @@ fn views_show_everything_but_secrets() {
             "SELECT concat_ws(' ', status, payload, result, tags, agent_id, progress) FROM windlass.job_view WHERE id = '{}'",
             job.as_uuid()
         );
-        assert_eq!(get::<String>(&hand, &shown).await, "completed {\"n\":1} {\"r\":2} {a} ann 100");
+        assert_eq!(get::<String>(&hand, &shown).await, "completed {\"n\": 1} {\"r\": 2} {a} ann 100");
         let dead_letter = "SELECT id || ' ' || error_code || ' ' || (error::json ->> 'code') FROM windlass.dead_letter_view";
         let expected = format!("{} broken broken", dead.job.id.as_uuid());
         assert_eq!(get::<String>(&hand, dead_letter).await, expected);
@@ -581,6 +730,72 @@ fn views_show_everything_but_secrets() {
     });
 }
 
+/// M14: a reader with SQL alone is told what every table, column and view means.
+#[test]
+fn everything_in_the_schema_says_what_it_is() {
+    wait_for(async {
+        let (_bed, hand, _database) = place().await;
+        let silent = "SELECT coalesce(string_agg(c.relname || coalesce('.' || a.attname, ''), ' '), '')
+            FROM pg_class c LEFT JOIN LATERAL (SELECT attname, attnum FROM pg_attribute
+              WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped UNION ALL SELECT NULL, 0) a ON true
+            WHERE c.relnamespace = 'windlass'::regnamespace AND c.relkind IN ('r', 'p', 'v')
+              AND coalesce(CASE a.attnum WHEN 0 THEN obj_description(c.oid, 'pg_class')
+                ELSE col_description(c.oid, a.attnum) END, '') = ''";
+        assert_eq!(get::<String>(&hand, silent).await, "", "these have no COMMENT");
+    });
+}
+
+/// M14: payload, result and metadata are jsonb in the views, found by what they contain, also where one of them is JSON that
+/// jsonb cannot hold; a user's own index serves that.
+#[test]
+fn json_is_found_by_what_it_contains() {
+    wait_for(async {
+        let (bed, hand, _database) = place().await;
+        let job = enqueue(&hand, "'work', '{\"to\":{\"id\":7}}', metadata => '{\"team\":\"red\"}'").await;
+        for odd in [
+            "'{\"a\":\"\\u0000\"}'",
+            "'{\"a\":\"\\ud800\"}'",
+            "'[1e200000]'",
+            "NULL, payload_bytes => '\\xff'",
+        ] {
+            enqueue(&hand, &format!("'odd', {odd}")).await;
+        }
+        let held = bed.claims_by_id("w", job, None).await.expect("claimed");
+        run(&hand, &call("complete", &held, ", '{\"ok\":[1,2]}'")).await;
+        run(&hand, "CREATE INDEX mine ON windlass.job_events USING gin (windlass.as_json(is_json, payload) jsonb_path_ops)").await;
+        for contains in [
+            "payload @> '{\"to\":{\"id\":7}}'",
+            "result @> '{\"ok\":[2]}'",
+            "metadata @> '{\"team\":\"red\"}'",
+        ] {
+            let found = format!("SELECT string_agg(id::text, ' ') FROM windlass.job_view WHERE {contains}");
+            assert_eq!(get::<String>(&hand, &found).await, job.as_uuid().to_string(), "{contains}");
+        }
+        let odd = "SELECT string_agg(coalesce(payload ->> 0, payload #>> '{}', '-'), ' ' ORDER BY id)
+            FROM windlass.job_view WHERE kind = 'odd'";
+        assert_eq!(get::<String>(&hand, odd).await, "{\"a\":\"\\u0000\"} {\"a\":\"\\ud800\"} [1e200000] -");
+        run(&hand, "SET enable_seqscan = off").await;
+        let plan = "SELECT job_id FROM windlass.history_view WHERE payload @> '{\"to\":{\"id\":7}}'";
+        let lines = hand.query(&format!("EXPLAIN {plan}"), &[]).await.expect("a plan");
+        assert!(lines.iter().any(|l| l.get::<_, String>(0).contains("on mine")), "{lines:?}");
+        assert_eq!(get::<uuid::Uuid>(&hand, plan).await, *job.as_uuid());
+    });
+}
+
+/// M8: a queue's oldest due job is one that is due.
+#[test]
+fn a_queue_is_not_late_with_what_is_scheduled() {
+    wait_for(async {
+        let (_bed, hand, _database) = place().await;
+        enqueue(&hand, "'work', delay => '1 hour'").await;
+        let oldest = "SELECT oldest_due_at IS NULL AND due = 0 AND scheduled = 1 FROM windlass.queue_view";
+        assert!(get::<bool>(&hand, oldest).await, "nothing is due");
+        enqueue(&hand, "'work'").await;
+        let oldest = "SELECT oldest_due_at <= clock_timestamp() AND due = 1 FROM windlass.queue_view";
+        assert!(get::<bool>(&hand, oldest).await, "now something is");
+    });
+}
+
 /// M3: the examples of the page run as they stand, but for ids, tokens and the names of roles.
 #[test]
 fn the_examples_of_the_page_run() {
@@ -588,7 +803,7 @@ fn the_examples_of_the_page_run() {
     let page = std::fs::read_to_string(page).expect("the page");
     let blocks: Vec<&str> =
         page.split("```sql\n").skip(1).map(|b| b.split("```").next().expect("an end")).collect();
-    assert_eq!(blocks.len(), 2);
+    assert_eq!(blocks.len(), 3);
     wait_for(async {
         let (bed, hand, _database) = place().await;
         let roles = ["windlass_app", "analyst"].map(|r| (r, format!("{r}_{}", std::process::id())));
@@ -626,6 +841,7 @@ fn the_examples_of_the_page_run() {
         let kinds =
             "SELECT string_agg(kind, ' ' ORDER BY kind) FROM windlass.job_view WHERE kind LIKE 'email%'";
         assert_eq!(get::<String>(&hand, kinds).await, "email.send email.welcome");
+        run(&hand, blocks[2]).await;
         invariants::check(&bed).await;
     });
 }

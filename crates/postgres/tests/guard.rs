@@ -346,6 +346,36 @@ fn other_columns_are_refused_by_name() {
     });
 }
 
+/// M1: what a job is does not change with a raised version either.
+#[test]
+fn facts_never_change() {
+    wait_for(async {
+        let (bed, hand, _database) = place().await;
+        let job = bed.a_job(at(0)).await;
+        let before = bed.snapshot(job).await;
+        for change in [
+            "id = gen_random_uuid()",
+            "queue = 'other'",
+            "kind = 'other'",
+            "priority = 4",
+            "max_retries = 9",
+            "parent_id = gen_random_uuid()",
+            "unique_policy = 'nonsense'",
+            "timeout_ms = 7",
+            "lease_ms = 7",
+            "grace_ms = 7",
+            "backoff = 'nonsense'",
+            "created_at = clock_timestamp()",
+        ] {
+            let sql = format!("UPDATE windlass.jobs SET version = version + 1, {change} WHERE id = $1");
+            let (code, said) = refused(&hand, &sql, job).await;
+            let column = change.split(' ').next().expect("a column");
+            assert!(code == "WL002" && said.contains(&format!("jobs.{column} ")), "{said}");
+        }
+        bed.is_unchanged(&before).await;
+    });
+}
+
 /// J8, M1: a renewal moves a running job's times; nothing else has times that a hand may move.
 #[test]
 fn times_move_by_hand_only_while_running() {
@@ -501,6 +531,10 @@ fn a_row_cannot_contradict_itself() {
             (Status::Pending, "lease_ms = 0", "numbers_within_their_limits"),
             (Status::Pending, "grace_ms = -1", "numbers_within_their_limits"),
         ];
+        // Where what never changes could be changed, its limits would hold.
+        hand.batch_execute("ALTER TABLE windlass.jobs DISABLE TRIGGER jobs_facts")
+            .await
+            .expect("the owner may");
         for (n, (status, change, constraint)) in (0..).zip(wrong) {
             let job = bed.a_job_that_is(*status, n * 2_000).await;
             let before = bed.snapshot(job).await;

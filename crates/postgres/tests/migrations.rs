@@ -37,9 +37,15 @@ async fn ledger(hand: &Client) -> Vec<(i64, String, String, String)> {
     rows.iter().map(|r| (r.get(0), r.get(1), r.get(2), r.get(3))).collect()
 }
 
+/// The guard in force: its parts with number and checksum.
 async fn guard(hand: &Client) -> String {
-    hand.query_one("SELECT guard FROM windlass.store", &[]).await.expect("a guard").get(0)
+    let sql =
+        "SELECT string_agg(concat_ws(' ', part, number, checksum), ', ' ORDER BY part) FROM windlass.guard";
+    hand.query_one(sql, &[]).await.expect("a guard").get(0)
 }
+
+/// Says that the guard in force is older than any.
+const OLD_GUARD: &str = "UPDATE windlass.guard SET number = 0, checksum = 'old'";
 
 async fn opened(url: &str) -> PostgresStore {
     PostgresStore::open(url).await.expect("a store")
@@ -48,7 +54,7 @@ async fn opened(url: &str) -> PostgresStore {
 /// A job from its beginning to its removal.
 async fn whole_life(bed: &Bed) {
     let mut job = bed.job("work");
-    job.facts.unique = Some(Unique::in_queue(name("default"), key("k")));
+    job.facts.unique = Some(Unique::in_queue(name("default"), key(&job.id.to_string())));
     job.facts.tags = vec![name("a")];
     let held = bed.holds("w", job, None).await;
     let (ask, _) = bed.question(&held, "gate");
@@ -142,11 +148,11 @@ fn a_newer_schema_is_refused_and_never_rewritten() {
         let hand = hand(&url).await;
         hand.batch_execute(
             "INSERT INTO windlass.migrations VALUES (9, '0009_of_tomorrow', 'x', now());
-             UPDATE windlass.store SET guard = 'of tomorrow'; DROP TRIGGER jobs_kept ON windlass.jobs",
+             UPDATE windlass.guard SET checksum = 'of tomorrow'; DROP TRIGGER jobs_kept ON windlass.jobs",
         )
         .await
         .expect("rows");
-        let before = schema(&hand, "windlass").await;
+        let (before, in_force) = (schema(&hand, "windlass").await, guard(&hand).await);
         for migrate in [true, false] {
             let said = Options::new(&url).migrate(migrate).open().await.expect_err("refused");
             assert!(matches!(said, OpenError::NewerSchema { found: 9, known: 1 }), "{said:?}");
@@ -154,7 +160,7 @@ fn a_newer_schema_is_refused_and_never_rewritten() {
             assert!(said.contains("migration 9") && said.contains("upgrade windlass"), "{said}");
         }
         assert_eq!(schema(&hand, "windlass").await, before);
-        assert_eq!(guard(&hand).await, "of tomorrow");
+        assert_eq!(guard(&hand).await, in_force);
     });
 }
 
@@ -187,15 +193,134 @@ fn an_old_guard_is_replaced() {
         hand.batch_execute(
             "DROP TRIGGER jobs_kept ON windlass.jobs; DROP TRIGGER jobs_guard ON windlass.jobs;
              CREATE OR REPLACE FUNCTION windlass.keep_history() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN OLD; END';
-             UPDATE windlass.store SET guard = 'old'",
+             UPDATE windlass.guard SET number = 0, checksum = 'old'",
         )
         .await
         .expect("an old guard");
+        let old = guard(&hand).await;
         drop(Options::new(&url).migrate(false).open().await.expect("the tables are as they should be"));
-        assert_eq!(guard(&hand).await, "old");
+        assert_eq!(guard(&hand).await, old);
         let store = opened(&url).await;
         assert_eq!(schema(&hand, "windlass").await, before);
         assert_eq!(Bed::new(Arc::new(store)).row(job).await.version, 1);
+    });
+}
+
+/// T11: an older binary leaves a newer guard in force, and one of the same number does not replace what another build of
+/// that number put up: restarts in any order change nothing.
+#[test]
+fn a_guard_is_never_put_back() {
+    wait_for(async {
+        let (url, _database) = support::database().await;
+        let (hand, mut bed) = (hand(&url).await, Bed::new(Arc::new(opened(&url).await)));
+        for newer in [0, 1] {
+            let other =
+                format!("UPDATE windlass.guard SET number = number + {newer}, checksum = 'another build'");
+            hand.batch_execute(&other).await.expect("another guard");
+            hand.batch_execute(
+                "CREATE OR REPLACE FUNCTION windlass.keep_history() RETURNS trigger LANGUAGE plpgsql
+                AS 'BEGIN RAISE EXCEPTION ''tomorrow''; END'",
+            )
+            .await
+            .expect("its function");
+            let (before, in_force) = (schema(&hand, "windlass").await, guard(&hand).await);
+            bed.store = Arc::new(opened(&url).await);
+            whole_life(&bed).await;
+            assert_eq!((schema(&hand, "windlass").await, guard(&hand).await), (before, in_force));
+        }
+    });
+}
+
+/// T11: a store is upgraded from one migration to the next with its jobs in it; a store of the older version that is open
+/// goes on beside it with every verb, and one that is opened afterwards is refused.
+#[test]
+fn a_store_is_upgraded_beside_one_at_work() {
+    const NEXT: &str = "ALTER TABLE windlass.jobs ADD COLUMN colour text NOT NULL DEFAULT 'red';
+        CREATE INDEX jobs_colour ON windlass.jobs (colour) WHERE colour <> 'red'";
+    const GUARD: &str =
+        "CREATE OR REPLACE FUNCTION windlass.of_tomorrow() RETURNS int LANGUAGE sql AS 'SELECT 2';";
+    wait_for(async {
+        let (url, _database) = support::database().await;
+        let old = Bed::new(Arc::new(opened(&url).await));
+        for status in windlass_core::Status::ALL {
+            old.a_job_that_is(status, 0).await;
+        }
+        let held = old.a_held_job("w", None).await;
+        let tomorrow = || Options::new(&url).tomorrow(NEXT, GUARD);
+        let refused = tomorrow().migrate(false).open().await.expect_err("not upgraded yet");
+        assert!(matches!(refused, OpenError::OldSchema { found: 1, known: 2 }), "{refused:?}");
+        let mut new = old.clone();
+        new.store = Arc::new(tomorrow().open().await.expect("upgraded"));
+        let hand = hand(&url).await;
+        let names: Vec<String> = ledger(&hand).await.into_iter().map(|m| m.1).collect();
+        assert_eq!(names, ["0001_create_jobs", "0002_of_tomorrow"]);
+        assert!(guard(&hand).await.split(", ").all(|part| part.contains(" 2 ")), "{}", guard(&hand).await);
+        invariants::check(&new).await;
+        new.settles(&held, completes(), None).await.expect("claimed before, completed after");
+        for bed in [&old, &new, &old] {
+            whole_life(bed).await;
+            for status in windlass_core::Status::ALL {
+                bed.a_job_that_is(status, 0).await;
+            }
+            invariants::check(bed).await;
+        }
+        let reds =
+            "SELECT count(*) > 10 AND count(*) = (SELECT count(*) FROM windlass.jobs) FROM windlass.jobs
+            WHERE colour = 'red'";
+        assert!(hand.query_one(reds, &[]).await.expect("a count").get::<_, bool>(0));
+        let (before, in_force) = (schema(&hand, "windlass").await, guard(&hand).await);
+        let refused = Options::new(&url).open().await.expect_err("a schema of tomorrow");
+        assert!(matches!(refused, OpenError::NewerSchema { found: 2, known: 1 }), "{refused:?}");
+        drop(tomorrow().open().await.expect("nothing to do"));
+        assert_eq!((schema(&hand, "windlass").await, guard(&hand).await), (before, in_force));
+    });
+}
+
+/// T11: the guard is re-created twenty times beside readers and writers in tight loops: nobody is ended by a deadlock, and
+/// nobody waits for a lock for more than a second.
+#[test]
+fn a_guard_is_replaced_beside_a_system_at_work() {
+    wait_for(async {
+        let (url, _database) = support::database().await;
+        let done = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let mut loops = JoinSet::new();
+        let bed = Bed::new(Arc::new(opened(&url).await));
+        for n in 0..4 {
+            let (url, done, mut bed) = (url.clone(), Arc::clone(&done), bed.clone());
+            loops.spawn(async move {
+                // A third of its timeout is how long a store waits for a lock.
+                let options = Options::new(&url).pool(2).timeout(std::time::Duration::from_secs(3));
+                bed.store = Arc::new(options.open().await.expect("a store"));
+                let hand = hand(&url).await;
+                hand.batch_execute("SET lock_timeout = '1s'").await.expect("a setting");
+                let mut rounds = 0;
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    if n % 2 == 0 {
+                        let job = bed.enqueue(bed.job("work"), None).await.id;
+                        let held = bed.claims_by_id("w", job, None).await.expect("it is claimed");
+                        bed.settles(&held, completes(), None).await.expect("it completes");
+                    } else {
+                        // Both orders of the two tables, and every view.
+                        let read = "BEGIN; SELECT count(*) FROM windlass.job_events; SELECT count(*) FROM windlass.jobs;
+                            SELECT count(*) FROM windlass.history_view; COMMIT; BEGIN;
+                            SELECT count(*) FROM windlass.dead_letter_view; SELECT count(*) FROM windlass.queue_view;
+                            SELECT count(*) FROM windlass.jobs; SELECT count(*) FROM windlass.job_events; COMMIT";
+                        hand.batch_execute(read).await.expect("it may look");
+                    }
+                    rounds += 1;
+                }
+                rounds
+            });
+        }
+        let hand = hand(&url).await;
+        for _ in 0..20 {
+            hand.batch_execute(OLD_GUARD).await.expect("an old guard");
+            drop(Options::new(&url).pool(1).listen(false).open().await.expect("a new guard"));
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+        for rounds in loops.join_all().await {
+            assert!(rounds > 20, "{rounds} rounds");
+        }
     });
 }
 
@@ -226,6 +351,26 @@ fn another_schema_is_another_store() {
             assert!(!text.contains("windlass."), "{text}");
         }
         drop(Options::new(&url).schema("other").migrate(false).open().await.expect("it is there"));
+    });
+}
+
+/// T11: a schema may be named like a word of SQL.
+#[test]
+fn a_schema_may_be_a_reserved_word() {
+    wait_for(async {
+        let (url, _database) = empty_database().await;
+        for word in ["user", "select", "default"] {
+            let store = Options::new(&url).schema(word).open().await.expect(word);
+            let bed = Bed::new(Arc::new(store));
+            whole_life(&bed).await;
+            let hand = hand(&url).await;
+            hand.batch_execute(&format!("SELECT \"{word}\".enqueue('work', notify => true)"))
+                .await
+                .expect(word);
+            let by_hand = format!("UPDATE \"{word}\".jobs SET status = 'cancelled' WHERE status = 'pending'");
+            hand.batch_execute(&by_hand).await.expect(word);
+            invariants::check(&bed).await;
+        }
     });
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use support::{Database, as_role, hand, said, wait_for};
 use tokio_postgres::Client;
 use windlass_conformance::{
-    Bed, checkpoint, completes, fails, for_approval, for_children, for_signal, invariants, json, key, key_of,
-    name, note, redrive, step_begins, step_ends, stop, stop_at_once,
+    Bed, checkpoint, completes, fails, for_approval, for_children, for_signal, invariants, key, key_of, name,
+    note, redrive, step_begins, step_ends, stop, stop_at_once,
 };
 use windlass_core::wait::Decision;
 use windlass_core::{Actor, Status, Unique};
@@ -48,6 +48,11 @@ async fn refused(hand: &Client, sql: &str) -> String {
         Ok(()) => panic!("{sql} should be refused"),
         Err(error) => said(&error).0,
     }
+}
+
+/// The first column of a statement's rows.
+async fn column(hand: &Client, sql: &str) -> Vec<String> {
+    hand.query(sql, &[]).await.expect(sql).iter().map(|r| r.get(0)).collect()
 }
 
 const NO_PRIVILEGE: &str = "42501";
@@ -118,9 +123,10 @@ fn the_app_role_cannot_touch_history() {
         let role = Role::new("hand", "grant_app").await;
         let app = hand(&role.url).await;
         app.batch_execute("SELECT windlass.enqueue('work', '{\"n\":1}')").await.expect("it may enqueue");
-        for settings in
-            ["", "SET windlass.purging = 'on'; SET windlass.door = 'open'; SET application_name = 'windlass'"]
-        {
+        for settings in [
+            "",
+            "SET windlass_guard.purging = 'on'; SET windlass_guard.door = 'open'; SET application_name = 'windlass'",
+        ] {
             app.batch_execute(settings).await.expect("anybody may say so");
             for sql in [
                 "UPDATE windlass.job_events SET actor = 'me'",
@@ -128,7 +134,7 @@ fn the_app_role_cannot_touch_history() {
                 "DELETE FROM windlass.jobs",
                 "DELETE FROM windlass.audit",
                 "UPDATE windlass.audit SET actor = 'me'",
-                "UPDATE windlass.store SET guard = 'mine'",
+                "UPDATE windlass.guard SET checksum = 'mine'",
                 "INSERT INTO windlass.migrations VALUES (9, 'mine', '', now())",
                 "TRUNCATE windlass.jobs",
                 "TRUNCATE windlass.job_events",
@@ -166,8 +172,8 @@ fn a_reader_sees_the_views_only() {
                 reader.query(&format!("SELECT * FROM windlass.{view}"), &[]).await.expect("it may look");
             assert_eq!(rows.len(), 1, "{view}");
         }
-        let seen = reader.query_one("SELECT payload FROM windlass.job_view", &[]).await.expect("a job");
-        assert_eq!(seen.get::<_, String>(0).as_bytes(), json("{\"n\":1}").as_bytes());
+        let seen = reader.query_one("SELECT payload::text FROM windlass.job_view", &[]).await.expect("a job");
+        assert_eq!(seen.get::<_, String>(0), "{\"n\": 1}");
         reader.batch_execute("SELECT * FROM windlass.dead_letter_view").await.expect("it may look");
         for sql in [
             "SELECT lease_hash FROM windlass.jobs",
@@ -190,12 +196,78 @@ fn a_reader_sees_the_views_only() {
     });
 }
 
+/// M7: nobody may call a function of the schema unless it was granted, and no function of the owner's looks names up where a
+/// caller may put some.
+#[test]
+fn no_function_is_open_to_everybody() {
+    wait_for(async {
+        let (url, _database) = support::database().await;
+        let owner = hand(&url).await;
+        let open = "SELECT p.oid::regprocedure::text FROM pg_proc p
+            CROSS JOIN LATERAL aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
+            WHERE p.pronamespace = 'windlass'::regnamespace AND a.grantee = 0";
+        assert_eq!(column(&owner, open).await, [""; 0], "PUBLIC may execute these");
+        let loose = "SELECT p.oid::regprocedure::text FROM pg_proc p
+            WHERE p.pronamespace = 'windlass'::regnamespace AND p.prosecdef AND NOT EXISTS (
+              SELECT 1 FROM unnest(p.proconfig) c WHERE c = 'search_path=windlass, pg_temp')";
+        assert_eq!(column(&owner, loose).await, [""; 0], "these run as the owner and find names elsewhere");
+        let many =
+            "SELECT count(*)::text FROM pg_proc WHERE pronamespace = 'windlass'::regnamespace AND prosecdef";
+        assert!(column(&owner, many).await[0].parse::<u32>().expect("a count") >= 8);
+    });
+}
+
+/// A temporary table with the columns of `jobs`, and one row that copies a job but for its version.
+const FORGED: &str = "
+    CREATE TEMP TABLE forged (LIKE pg_temp.shape);
+    INSERT INTO forged SELECT (jsonb_populate_record(NULL::forged, to_jsonb(j) || '{\"version\":7}')).*
+    FROM windlass.job_view j;";
+
+/// M7: the functions of the guard's triggers act for the owner, and so only on the store's own table: not from a table that
+/// somebody made in its likeness.
+#[test]
+fn the_guard_does_not_serve_a_table_in_the_likeness_of_jobs() {
+    wait_for(async {
+        let role = Role::new("forger", "grant_reader").await;
+        role.owner.batch_execute("SELECT windlass.enqueue('work', '{\"n\":1}')").await.expect("a job");
+        let columns = "SELECT string_agg(format('%I %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum)
+            FROM pg_attribute WHERE attrelid = 'windlass.jobs'::regclass AND attnum > 0 AND NOT attisdropped";
+        let shape = format!("CREATE TEMP TABLE shape ({})", column(&role.owner, columns).await[0]);
+        let log = "SELECT count(*)::text FROM windlass.job_events";
+        let triggers = "SELECT 'windlass.' || proname || '()' FROM pg_proc
+            WHERE pronamespace = 'windlass'::regnamespace AND prorettype = 'trigger'::regtype AND prosecdef";
+        let reader = hand(&role.url).await;
+        for forger in [&reader, &role.owner] {
+            forger.batch_execute(&format!("{shape}; {FORGED}")).await.expect("a likeness");
+        }
+        for function in column(&role.owner, triggers).await {
+            for (when, each) in [("BEFORE", "ROW"), ("AFTER", "STATEMENT")] {
+                let attach = format!(
+                    "CREATE TRIGGER forging {when} UPDATE ON forged FOR EACH {each} EXECUTE FUNCTION {function}"
+                );
+                assert_eq!(refused(&reader, &attach).await, NO_PRIVILEGE, "{function}");
+                // Who may attach it gets no further.
+                role.owner.batch_execute(&attach).await.expect("the owner may");
+                let code = refused(&role.owner, "UPDATE forged SET status = 'cancelled'").await;
+                assert_eq!(code, "WL004", "{function}");
+                role.owner.batch_execute("DROP TRIGGER forging ON forged").await.expect("dropped");
+            }
+        }
+        assert_eq!(column(&role.owner, log).await, ["1"], "nothing was forged");
+        drop(reader);
+        role.ends().await;
+    });
+}
+
 /// T11: what was granted stays granted when a new guard is put in force.
 #[test]
 fn grants_outlive_a_new_guard() {
     wait_for(async {
         let role = Role::new("kept", "grant_reader").await;
-        role.owner.batch_execute("UPDATE windlass.store SET guard = 'old'").await.expect("an old guard");
+        role.owner
+            .batch_execute("UPDATE windlass.guard SET number = 0, checksum = 'old'")
+            .await
+            .expect("an old guard");
         role.owner
             .batch_execute("CREATE VIEW mine AS SELECT * FROM windlass.job_view")
             .await

@@ -8,11 +8,10 @@ use tokio_postgres::Client;
 use windlass_postgres::PostgresStore;
 
 const SCHEMA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/schema.sql");
-const HEAD: &str = "-- The whole schema, as a fresh store has it; the bodies of functions and views stand in guard.sql and api.sql.\n\
+const HEAD: &str = "-- The whole schema, as a fresh store has it; the bodies of functions and views stand in guard.sql, api.sql and views.sql.\n\
                     -- Made by the tests: `make bless` rewrites it.\n";
 
-/// Tables with their columns and constraints, but for those of debug builds, which are not validated. PostgreSQL 18 has a
-/// constraint for every NOT NULL, which says no more.
+/// Tables with their columns and constraints. PostgreSQL 18 has a constraint for every NOT NULL, which says no more.
 const TABLES: &str = "
     SELECT c.relname::text, array_to_string(c.reloptions, ', '), ARRAY(
       SELECT a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
@@ -25,7 +24,7 @@ const TABLES: &str = "
       WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
     ) || ARRAY(
       SELECT 'CONSTRAINT ' || conname || ' ' || pg_get_constraintdef(oid) FROM pg_constraint
-      WHERE conrelid = c.oid AND contype <> 'n' AND convalidated ORDER BY conname COLLATE \"C\"
+      WHERE conrelid = c.oid AND contype <> 'n' ORDER BY conname COLLATE \"C\"
     )
     FROM pg_class c WHERE c.relnamespace = 'windlass'::regnamespace AND c.relkind = 'r' ORDER BY c.relname COLLATE \"C\"";
 const INDEXES: &str = "
@@ -46,7 +45,6 @@ const FUNCTIONS: &str = "
     SELECT 'FUNCTION ' || p.proname || '(' || pg_get_function_arguments(p.oid) || ') RETURNS ' || pg_get_function_result(p.oid)
       || CASE WHEN p.prosecdef THEN ' SECURITY DEFINER' ELSE '' END
       || coalesce(' SET ' || array_to_string(p.proconfig, ' SET '), '')
-      || CASE WHEN p.proacl IS NULL THEN '' ELSE ' -- not for everybody' END
     FROM pg_proc p WHERE p.pronamespace = 'windlass'::regnamespace AND p.proname NOT LIKE 'kept\\_%'
     ORDER BY p.proname COLLATE \"C\"";
 
