@@ -73,6 +73,7 @@ impl Outcome {
 pub struct Failure {
     code: Who,
     message: String,
+    details: Option<serde_json::Value>,
 }
 
 impl Failure {
@@ -81,7 +82,14 @@ impl Failure {
         let code = Who::parse("error.code", if code.is_empty() { "failed" } else { code })?;
         limits::text("error.message", message, limits::EVENT_PAYLOAD_MAX_BYTES)?;
         let message = if message.is_empty() { "the handler gave no reason" } else { message };
-        Ok(Self { code, message: message.to_owned() })
+        Ok(Self { code, message: message.to_owned(), details: None })
+    }
+
+    /// With a value that says more, for programs that read the error.
+    pub fn with_details(mut self, details: serde_json::Value) -> Result<Self, Invalid> {
+        Payload::from_value("error.details", &details, limits::EVENT_PAYLOAD_MAX_BYTES / 2)?;
+        self.details = Some(details);
+        Ok(self)
     }
 
     /// One word.
@@ -92,6 +100,19 @@ impl Failure {
     /// What went wrong.
     pub fn message(&self) -> &str {
         &self.message
+    }
+
+    /// What says more.
+    pub fn details(&self) -> Option<&serde_json::Value> {
+        self.details.as_ref()
+    }
+
+    /// How it stands in the log.
+    fn payload(&self) -> Payload {
+        let Some(details) = &self.details else { return error_payload(self.code.as_str(), &self.message) };
+        let error =
+            serde_json::json!({ "code": self.code.as_str(), "message": self.message, "details": details });
+        Payload::stored(error.to_string().into_bytes(), true)
     }
 }
 
@@ -120,11 +141,12 @@ pub(crate) fn settle(job: &Job, hash: LeaseHash, outcome: Outcome, now: Timestam
         Outcome::Fail { error, permanent, run_at } => {
             let due_at = run_at.map(|r| r.check("run_at", now)).transpose()?;
             if permanent || job.retries >= job.max_retries {
-                by_holder(job, fail(job, error.code, &error.message, now))
+                let payload = error.payload();
+                by_holder(job, fail(job, error.code, &error.message, now).payload(Some(payload)))
             } else if job.cancel_requested_at.is_some() {
                 stop(Some(error.message))
             } else {
-                let payload = error_payload(error.code.as_str(), &error.message);
+                let payload = error.payload();
                 let what = EventKind::JobRetried(event::Retried {
                     code: error.code,
                     retries: job.retries + 1,

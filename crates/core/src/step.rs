@@ -6,6 +6,7 @@ use crate::job::Version;
 use crate::name::Name;
 use crate::payload::Payload;
 use crate::wait::{Decision, WaitFor, Wake, WakeOutcome};
+use std::collections::{HashMap, HashSet};
 
 /// How far a step came.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,6 +73,7 @@ pub const REMEMBERED: &[&str] = &[
 /// Reads the record out of a log, ignoring what lies at or before `steps_from`.
 pub fn recorded(events: &[Event], steps_from: Version) -> Recorded {
     let mut out = Recorded::default();
+    let mut places: HashMap<&Name, usize> = HashMap::new();
     let mut open: Option<&Event> = None;
     for event in events.iter().filter(|e| e.version > steps_from) {
         match &event.what {
@@ -86,7 +88,8 @@ pub fn recorded(events: &[Event], steps_from: Version) -> Recorded {
                     StepState::Begun { args: event.payload.clone() }
                 };
                 let step = RecordedStep { name: s.name.clone(), tool, state, version: event.version };
-                match out.steps.iter_mut().find(|r| r.name == step.name) {
+                let place = *places.entry(&s.name).or_insert(out.steps.len());
+                match out.steps.get_mut(place) {
                     Some(known) if matches!(known.state, StepState::Ended { .. }) => {}
                     Some(known) => *known = step,
                     None => out.steps.push(step),
@@ -107,11 +110,13 @@ pub fn recorded(events: &[Event], steps_from: Version) -> Recorded {
 
 fn ended(waiting: &Event, until: &Event, events: &[Event]) -> Option<RecordedWait> {
     let EventKind::JobWaiting(d) = &waiting.what else { return None };
+    // Events are in the order of their versions, of which some may be missing.
+    let from = |version: Version| events.partition_point(|e| e.version < version);
     // Only what lies between the two: a later wait has an end of its own.
-    let by = events.iter().find(|e| match d.answered_by {
-        Some(version) => e.version == version,
-        None => (waiting.version..until.version).contains(&e.version) && ends_wait(&e.what),
-    });
+    let by = match d.answered_by {
+        Some(version) => events.get(from(version)).filter(|e| e.version == version),
+        None => events[from(waiting.version)..from(until.version)].iter().find(|e| ends_wait(&e.what)),
+    };
     let answered = until.what == EventKind::JobClaimed || d.answered_by.is_some() || by.is_some();
     if !answered {
         return None;
@@ -161,9 +166,69 @@ pub fn denial(events: &[Event], approval: ApprovalId) -> Option<String> {
 
 /// The oldest signal of this name that no wait has taken.
 pub fn kept_signal(events: &[Event], name: &Name, steps_from: Version) -> Option<Version> {
-    let taken = |version: Version| {
-        events.iter().any(|e| matches!(&e.what, EventKind::JobWaiting(d) if d.answered_by == Some(version)))
+    let answers = |e: &Event| match &e.what {
+        EventKind::JobWaiting(d) => d.answered_by,
+        _ => None,
     };
+    let taken: HashSet<Version> = events.iter().filter_map(answers).collect();
     let kept = |e: &&Event| matches!(&e.what, EventKind::JobSignalled(d) if !d.woke && d.name == *name);
-    events.iter().filter(|e| e.version > steps_from).filter(kept).map(|e| e.version).find(|v| !taken(*v))
+    events
+        .iter()
+        .filter(|e| e.version > steps_from)
+        .filter(kept)
+        .map(|e| e.version)
+        .find(|v| !taken.contains(v))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::{StepNamed, Waiting};
+    use crate::ids::JobId;
+    use crate::name::Actor;
+    use crate::time::Timestamp;
+
+    /// J11: what is on record is read in one pass. Each of these looked at all others, it would not end today.
+    #[test]
+    fn a_long_record_is_read_in_one_pass() {
+        const WAITS: i64 = 200_000;
+        let name = |n: i64| Name::parse("name", format!("n{n}")).unwrap();
+        let event = |version: Version, what: EventKind| Event {
+            job: JobId::from_parts(Timestamp::from_micros(0), [0; 8]),
+            version,
+            at: Timestamp::from_micros(version),
+            actor: Actor::engine(),
+            attempt: 1,
+            generation: 0,
+            lease: None,
+            key: None,
+            what,
+            payload: None,
+        };
+        let waiting = |n: i64| {
+            let (due_at, name) = (Some(Timestamp::from_micros(n)), Some(name(n)));
+            EventKind::JobWaiting(Waiting {
+                waits_for: WaitFor::Timer,
+                name,
+                due_at,
+                deadline_at: None,
+                answered_by: None,
+            })
+        };
+        let events: Vec<Event> = (0..WAITS)
+            .flat_map(|n| {
+                let step = EventKind::NodeFinished(StepNamed { name: name(n) });
+                [
+                    event(3 * n + 1, step),
+                    event(3 * n + 2, waiting(n)),
+                    event(3 * n + 3, EventKind::JobClaimed),
+                ]
+            })
+            .collect();
+        let recorded = recorded(&events, 0);
+        assert_eq!((recorded.steps.len(), recorded.waits.len()), (WAITS as usize, WAITS as usize));
+        let last = recorded.waits.last().unwrap();
+        assert_eq!((&last.wake.name, last.wake.outcome), (&Some(name(WAITS - 1)), WakeOutcome::Fired));
+        assert_eq!(kept_signal(&events, &name(0), 0), None);
+    }
 }

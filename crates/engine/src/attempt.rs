@@ -6,15 +6,15 @@
 
 use crate::control::{Control, Standing};
 use crate::error::HandlerError;
-use crate::record::Names;
+use crate::record::{Names, Record};
 use crate::repeat::repeat;
 use std::fmt;
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
-use windlass_core::step::Recorded;
 use windlass_core::{
     Facts, Job, JobId, LeaseMs, Metadata, Name, Payload, Refusal, Timestamp, Token, Wake, Who,
 };
@@ -36,9 +36,11 @@ struct Inner {
     /// What names this attempt has used; a blocking lock, held for a look-up.
     names: Mutex<Names>,
     /// What earlier attempts left on record, read when first needed.
-    record: OnceCell<Recorded>,
+    record: OnceCell<Record>,
     /// The newest checkpoint; a blocking lock, held for an assignment.
     checkpoint: Mutex<Option<Payload>>,
+    /// Whether this attempt spawned a child that no earlier one had.
+    added_children: AtomicBool,
 }
 
 impl Attempt {
@@ -47,7 +49,9 @@ impl Attempt {
         let checkpoint = Mutex::new(claimed.checkpoint.clone());
         let names = Mutex::default();
         let record = OnceCell::new();
-        Self { inner: Arc::new(Inner { store, claimed, began, control, names, record, checkpoint }) }
+        let added_children = AtomicBool::new(false);
+        let inner = Inner { store, claimed, began, control, names, record, checkpoint, added_children };
+        Self { inner: Arc::new(inner) }
     }
 
     /// The job's identity.
@@ -146,7 +150,7 @@ impl Attempt {
     }
 
     /// When this process learned of the claim.
-    pub(crate) fn began(&self) -> Option<Instant> {
+    pub(crate) fn known_since(&self) -> Option<Instant> {
         self.inner.began
     }
 
@@ -158,8 +162,17 @@ impl Attempt {
         &self.inner.names
     }
 
-    pub(crate) fn record(&self) -> &OnceCell<Recorded> {
+    pub(crate) fn record(&self) -> &OnceCell<Record> {
         &self.inner.record
+    }
+
+    pub(crate) fn add_children(&self) {
+        self.inner.added_children.store(true, Ordering::Release);
+    }
+
+    /// Whether this attempt spawned a child that no earlier one had.
+    pub fn has_added_children(&self) -> bool {
+        self.inner.added_children.load(Ordering::Acquire)
     }
 
     pub(crate) fn keep_checkpoint(&self, checkpoint: Payload) {
@@ -168,18 +181,25 @@ impl Attempt {
         }
     }
 
-    /// Calls a verb under the lease, again while the store does not answer. No longer than the lease: without the
-    /// store nobody renews it either.
-    pub(crate) async fn call<T, Fut>(&self, verb: impl FnMut() -> Fut) -> Result<T, HandlerError>
+    /// Calls a verb of the store, with the very same request again while the store does not answer. Without the store
+    /// nobody renews the lease either, so an outage that is longer than the lease ends the attempt before this gives up.
+    pub async fn call<T, Fut>(&self, verb: impl FnMut() -> Fut) -> Result<T, HandlerError>
     where
         Fut: Future<Output = StoreResult<T>>,
     {
         if self.control().is_gone() {
             return Err(self.ended().await);
         }
-        let lease_ms = self.job().lease_ms.unwrap_or(LeaseMs::DEFAULT).get();
-        let patience = Duration::from_millis(u64::try_from(lease_ms).unwrap_or(0));
-        Ok(repeat(patience, verb).await?)
+        // Twice: whoever holds a lease is dropped with it before this gives up, and its budget is not used.
+        Ok(repeat(2 * self.leased_for(), verb).await?)
+    }
+
+    /// How long the store gave the lease for.
+    fn leased_for(&self) -> Duration {
+        let (lease, job) = (&self.claimed().lease, self.job());
+        let micros = job.started_at.map(|at| lease.expires_at.as_micros().saturating_sub(at.as_micros()));
+        let given = micros.and_then(|micros| u64::try_from(micros).ok()).map(Duration::from_micros);
+        given.unwrap_or(Duration::from_millis(LeaseMs::DEFAULT.get().unsigned_abs()))
     }
 
     /// What the store answered about this attempt: a lost lease ends it here and now.

@@ -3,12 +3,12 @@
 use crate::attempt::Attempt;
 use crate::engine::Shared;
 use crate::health;
-use crate::lanes::{Asked, Line, Ready};
+use crate::lanes::{self, Asked, Line, Ready};
 use crate::leases::Held;
 use crate::metrics::Kinds;
 use crate::offer::{Came, OfferReply, OpenOffer, OpenOffers};
 use crate::repeat::{Pause, jittered};
-use crate::run::Bounds;
+use crate::run::{Bounds, at};
 use crate::settle::Ended;
 use crate::shutdown::Level;
 use std::sync::Arc;
@@ -51,6 +51,8 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         let poll_at = Instant::now() + jittered(poll);
         polled = loop {
             made.make(&shared);
+            // Jobs come into the lines by this loop alone, so the first of them to leave is known here.
+            let leave_at = shared.lines.iter().filter_map(|line| line.leave_at()).min();
             tokio::select! {
                 () = shared.ending(Level::Graceful) => break false,
                 () = shared.work.notified() => break false,
@@ -61,6 +63,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                     break false;
                 }
                 (one, told) = made.answered() => take_in(&shared, &mut brought, one, told).await,
+                () = at(leave_at) => give_back_late(&shared),
             }
         };
     }
@@ -129,12 +132,8 @@ async fn claim_all(shared: &Arc<Shared>, brought: &mut Brought) -> Found {
     if shared.is_draining() || shared.is_choked() {
         return found;
     }
+    give_back_late(shared);
     let now = Instant::now();
-    // What was claimed ahead and has found no lane for so long, another worker may begin sooner.
-    let stale = now.checked_sub(Duration::from_millis(shared.lease.get().unsigned_abs()) / 3);
-    for line in shared.lines.iter().filter(|_| stale.is_some()) {
-        give_back(shared, line.take_back(stale));
-    }
     let open: Vec<(&Arc<Line>, usize)> =
         shared.lines.iter().map(|line| (line, line.room(now))).filter(|(_, room)| *room > 0).collect();
     let (hot, cold): (Vec<_>, Vec<_>) = open.into_iter().partition(|(line, _)| line.is_hot());
@@ -236,12 +235,14 @@ fn admit(shared: &Arc<Shared>, kinds: &mut Kinds, sent: Instant, claimed: Vec<Cl
             backoff: if held.facts.backoff.is_some() { None } else { policy.backoff },
         };
         let (metrics, waited) = (kinds.get(&held.job.queue, &held.job.kind), waited(&held));
+        let patience = lanes::patience(claimed_for, timeout);
         let attempt = Attempt::new(Arc::clone(&shared.store), held, Some(now));
         leases.push(Held::new(attempt.clone(), lease_ms, sent, claimed_for, bounds.timeout_at));
         let line = shared.lines.iter().position(|line| line.queue == attempt.job().queue);
         match (shared.handlers.get(attempt.kind()), line) {
             (Some(handler), Some(line)) if working => {
-                lines[line].push(Ready { attempt, handler: handler.clone(), bounds, metrics, waited });
+                let (handler, leave_at) = (handler.clone(), now + patience);
+                lines[line].push(Ready { attempt, handler, bounds, metrics, waited, patience, leave_at });
             }
             _ => back.push(attempt),
         }
@@ -253,6 +254,14 @@ fn admit(shared: &Arc<Shared>, kinds: &mut Kinds, sent: Instant, claimed: Vec<Cl
         }
     }
     give_back(shared, back);
+}
+
+/// Gives back what was claimed ahead and has found no lane for too long.
+pub(crate) fn give_back_late(shared: &Shared) {
+    let now = Instant::now();
+    for line in &shared.lines {
+        give_back(shared, line.take_back(Some(now)));
+    }
 }
 
 /// Gives back attempts that have not begun.

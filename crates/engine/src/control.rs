@@ -1,7 +1,7 @@
 //! Who ends an attempt: exactly one of its handler, its wait, the loss of its lease, or the end of the worker.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use windlass_core::Wait;
 
@@ -29,8 +29,13 @@ pub(crate) struct Control {
     stopping: AtomicBool,
     /// Whether the handler's future has been dropped.
     gone: AtomicBool,
-    /// A blocking lock: it is held for an assignment.
-    posted: Mutex<Option<Wait>>,
+    /// Waits that the handler asks for, in order, each with a number by which it is withdrawn. A blocking lock: it is
+    /// held for a push or a pop.
+    posted: Mutex<Vec<(u64, Wait)>>,
+    /// Steps and tools that have begun and are not on record as ended: no wait ends the attempt meanwhile.
+    open: AtomicUsize,
+    /// How many steps have ended.
+    closed: AtomicUsize,
     /// Both the runner and the handler may wait for news.
     news: Notify,
 }
@@ -42,7 +47,9 @@ impl Control {
             cancel: AtomicBool::new(cancel_requested),
             stopping: AtomicBool::new(false),
             gone: AtomicBool::new(false),
-            posted: Mutex::new(None),
+            posted: Mutex::default(),
+            open: AtomicUsize::new(0),
+            closed: AtomicUsize::new(0),
             news: Notify::new(),
         }
     }
@@ -101,17 +108,41 @@ impl Control {
         self.until(|c| c.is_gone().then_some(())).await;
     }
 
-    /// Hands a wait to the runner, which drops the handler for it. The first one counts.
-    pub(crate) fn post(&self, wait: Wait) {
-        if let Ok(mut posted) = self.posted.lock() {
-            posted.get_or_insert(wait);
-        }
+    /// Hands a wait to the runner, which drops the handler for it. The first one counts. While a step is open the runner
+    /// holds back, and a handler that gives the wait up meanwhile, by dropping what this returns, goes on.
+    pub(crate) fn post(&self, wait: Wait) -> Posted<'_> {
+        let mut posted = self.lock_posted();
+        let number = posted.last().map_or(0, |(number, _)| number + 1);
+        posted.push((number, wait));
+        drop(posted);
         self.news.notify_waiters();
+        Posted { control: self, number, closed: self.closed.load(Ordering::Acquire) }
     }
 
-    /// The wait that was posted.
+    /// The wait that was posted, unless a step is open.
     pub(crate) fn take_posted(&self) -> Option<Wait> {
-        self.posted.lock().ok()?.take()
+        if self.open.load(Ordering::Acquire) > 0 {
+            return None;
+        }
+        let mut posted = self.lock_posted();
+        (!posted.is_empty()).then(|| posted.remove(0).1)
+    }
+
+    fn lock_posted(&self) -> MutexGuard<'_, Vec<(u64, Wait)>> {
+        self.posted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A step begins.
+    pub(crate) fn open_step(&self) {
+        self.open.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A step has ended, or was given up.
+    pub(crate) fn close_step(&self) {
+        self.closed.fetch_add(1, Ordering::AcqRel);
+        if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.news.notify_waiters();
+        }
     }
 
     /// Waits until `what` answers something. It is asked again after every change.
@@ -124,6 +155,24 @@ impl Control {
                 return found;
             }
             news.await;
+        }
+    }
+}
+
+/// A wait that the handler asks for.
+pub(crate) struct Posted<'a> {
+    control: &'a Control,
+    number: u64,
+    /// How many steps had ended when it was posted.
+    closed: usize,
+}
+
+impl Drop for Posted<'_> {
+    fn drop(&mut self) {
+        let Control { open, closed, .. } = self.control;
+        // Without a step to wait for the runner has it: nobody swallows a pending wait.
+        if open.load(Ordering::Acquire) > 0 || closed.load(Ordering::Acquire) != self.closed {
+            self.control.lock_posted().retain(|(number, _)| *number != self.number);
         }
     }
 }

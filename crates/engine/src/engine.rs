@@ -11,10 +11,11 @@ use crate::metrics::Metrics;
 use crate::offer::Offers;
 use crate::policy::{Policies, Policy};
 use crate::repeat::Pause;
+use crate::run::at;
 use crate::settle::{self, Ended};
 use crate::shutdown::{Level, Shutdown};
 use crate::task::{keep, panic_message};
-use crate::{heartbeat, register, sweeper};
+use crate::{cancels, heartbeat, register, sweeper};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::panic::AssertUnwindSafe;
@@ -180,6 +181,7 @@ pub(crate) async fn run(
         () = work_and_end(&shared) => {}
         () = settle_all(&shared, &mut ended) => {}
         () = open_apart(&shared, renewal_store) => {}
+        () = keep("cancels", || cancels::watch(again())) => {}
         () = keep("register", || register::run(again())) => {}
         () = keep("sweeper", || sweeper::run(again())) => {}
     }
@@ -221,7 +223,7 @@ async fn settle_all(shared: &Arc<Shared>, ended: &mut UnboundedReceiver<Ended>) 
 async fn work_and_end(shared: &Arc<Shared>) {
     let deadline = async {
         shared.ending(Level::Graceful).await;
-        Instant::now() + shared.shutdown_deadline
+        Instant::now().checked_add(shared.shutdown_deadline)
     };
     let ((), deadline) = tokio::join!(claim_until_the_end(shared), deadline);
     shared.health.stop();
@@ -231,7 +233,7 @@ async fn work_and_end(shared: &Arc<Shared>) {
     }
     tokio::select! {
         () = shared.leases.emptied() => return,
-        () = tokio::time::sleep_until(deadline) => {}
+        () = at(deadline) => {}
         () = shared.ending(Level::Now) => {}
     }
     let running = shared.leases.running();

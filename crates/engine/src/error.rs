@@ -3,13 +3,14 @@
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
-use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, ID_TEXT_MAX_BYTES, TEXT_MAX_BYTES};
+use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, HORIZON_MS, ID_TEXT_MAX_BYTES, TEXT_MAX_BYTES};
 use windlass_core::{Failure, Outcome, Refusal, RunAt, Timestamp};
 
 /// Why a handler did not complete, and what is to follow.
 ///
-/// Every error turns into one that is retried, so `?` does what one expects. It is no [`std::error::Error`] itself,
-/// because only so can it be made from all of them.
+/// Every error turns into one that is retried, so `?` does what one expects: on every [`std::error::Error`], on
+/// `Box<dyn Error>`, on `anyhow::Error` and on a text. It is no [`std::error::Error`] itself, because only so can it be
+/// made from all of them. For a `Box<dyn Error + Send + Sync>` there is [`HandlerError::boxed`].
 ///
 /// ```
 /// use windlass_engine::HandlerError;
@@ -17,12 +18,17 @@ use windlass_core::{Failure, Outcome, Refusal, RunAt, Timestamp};
 /// assert!(!lost.is_permanent());
 /// let wrong = HandlerError::permanent("no such customer").code("customer_unknown");
 /// assert!(wrong.is_permanent());
+/// let busy = HandlerError::retry("the mail server is busy").code("smtp_busy").details(&serde_json::json!({ "wait_s": 30 }));
+/// assert_eq!(busy.error_code(), "smtp_busy");
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct HandlerError {
     then: Then,
     code: String,
     message: String,
+    details: Option<serde_json::Value>,
+    /// Whether what failed may have happened all the same.
+    in_doubt: bool,
 }
 
 /// What follows when a handler did not complete.
@@ -43,7 +49,7 @@ pub enum Then {
 
 impl HandlerError {
     fn new(then: Then, code: &str, message: String) -> Self {
-        Self { then, code: code.to_owned(), message }
+        Self { then, code: code.to_owned(), message, details: None, in_doubt: false }
     }
 
     /// Another try by the job's backoff.
@@ -76,10 +82,31 @@ impl HandlerError {
         Self::new(Then::Cancelled, "cancelled", "stopped on request".to_owned())
     }
 
+    /// Another try; and whether what failed happened is not known, as after a timeout of the caller's own or a broken
+    /// connection. A tool call that ends in it stays in doubt. Errors of [`std::io`] that say so and the timeouts of tokio
+    /// are recognised by themselves.
+    pub fn in_doubt(error: impl fmt::Display) -> Self {
+        Self { in_doubt: true, ..Self::retry(error) }
+    }
+
+    /// From an error in a box that can be sent, which `?` does not take.
+    pub fn boxed(error: Box<dyn Error + Send + Sync>) -> Self {
+        Self::from_boxed(error)
+    }
+
     /// Sets the code that stands beside the message: for lists and alarms, so a word that does not change.
     #[must_use]
     pub fn code(mut self, code: &str) -> Self {
         code.clone_into(&mut self.code);
+        self
+    }
+
+    /// Keeps a value beside the message, for programs that read the error. One that is no JSON or takes more than 32 KiB is
+    /// left out.
+    #[must_use]
+    pub fn details(mut self, details: &impl serde::Serialize) -> Self {
+        let fits = |value: &serde_json::Value| value.to_string().len() <= EVENT_PAYLOAD_MAX_BYTES / 2;
+        self.details = serde_json::to_value(details).ok().filter(fits);
         self
     }
 
@@ -103,6 +130,16 @@ impl HandlerError {
         &self.code
     }
 
+    /// The value beside the message.
+    pub fn error_details(&self) -> Option<&serde_json::Value> {
+        self.details.as_ref()
+    }
+
+    /// Whether what failed may have happened all the same.
+    pub fn is_in_doubt(&self) -> bool {
+        self.in_doubt
+    }
+
     /// A refusal of the store that the handler's own doing brought about: trying again would only repeat it.
     pub(crate) fn refused(what: &str, refusal: &Refusal) -> Self {
         Self::permanent(format!("{what}: {refusal}")).code(refusal.code())
@@ -112,8 +149,12 @@ impl HandlerError {
     pub(crate) fn from_boxed(error: Box<dyn Error + Send + Sync>) -> Self {
         match error.downcast::<Carried>() {
             Ok(carried) => carried.0,
-            Err(other) => Self::retry(chain(other.as_ref())),
+            Err(other) => Self::caused(other.as_ref()),
         }
+    }
+
+    fn caused(error: &(dyn Error + 'static)) -> Self {
+        Self { in_doubt: leaves_doubt(error), ..Self::retry(chain(error)) }
     }
 
     /// How the attempt ends by it.
@@ -127,7 +168,12 @@ impl HandlerError {
             Then::RetryAt(run_at) => (false, Some(run_at)),
             Then::Permanent => (true, None),
         };
-        Outcome::Fail { error: failure(&self.code, &self.message), permanent, run_at }
+        let error = failure(&self.code, &self.message);
+        let error = match self.details {
+            Some(details) => error.clone().with_details(details).unwrap_or(error),
+            None => error,
+        };
+        Outcome::Fail { error, permanent, run_at }
     }
 }
 
@@ -156,7 +202,28 @@ fn fitting(text: &str, max: usize) -> String {
 }
 
 fn ms(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+    match duration {
+        Duration::MAX => HORIZON_MS,
+        duration => i64::try_from(duration.as_millis()).unwrap_or(i64::MAX),
+    }
+}
+
+/// Whether an error, or what caused it, says that nobody heard the answer.
+fn leaves_doubt(error: &(dyn Error + 'static)) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, TimedOut, UnexpectedEof};
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let broken = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        let is_io = matches!(
+            broken,
+            Some(BrokenPipe | ConnectionAborted | ConnectionReset | TimedOut | UnexpectedEof)
+        );
+        if is_io || error.is::<tokio::time::error::Elapsed>() {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
 }
 
 /// An error and what caused it, in one line.
@@ -180,9 +247,12 @@ impl fmt::Display for HandlerError {
     }
 }
 
-impl<E: Error + 'static> From<E> for HandlerError {
+impl<E: Into<Box<dyn Error>>> From<E> for HandlerError {
     fn from(error: E) -> Self {
-        Self::retry(chain(&error))
+        match error.into().downcast::<Carried>() {
+            Ok(carried) => carried.0,
+            Err(other) => Self::caused(other.as_ref()),
+        }
     }
 }
 
@@ -217,6 +287,43 @@ mod tests {
         let error = HandlerError::from(Outer(std::io::Error::other("the line is dead")));
         assert_eq!(error.message(), "the mail was not sent: the line is dead");
         assert_eq!(error.then(), Then::Retry);
+    }
+
+    /// Every error that a handler meets turns into one by `?`.
+    #[test]
+    fn question_marks_work_on_what_there_is() {
+        fn fails<E>(error: E) -> Result<(), HandlerError>
+        where
+            HandlerError: From<E>,
+        {
+            Err(error)?
+        }
+        let io = || std::io::Error::other("the line is dead");
+        for error in [
+            fails(io()),
+            fails(Box::<dyn Error>::from(io())),
+            fails(anyhow::Error::new(io())),
+            fails("the line is dead"),
+            fails("the line is dead".to_owned()),
+            Err(HandlerError::boxed(Box::new(io()))),
+        ] {
+            let error = error.unwrap_err();
+            assert_eq!((error.message(), error.then()), ("the line is dead", Then::Retry));
+            assert!(!error.is_in_doubt());
+        }
+        let outer = fails(anyhow::Error::new(io()).context("the mail was not sent")).unwrap_err();
+        assert_eq!(outer.message(), "the mail was not sent: the line is dead");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_nobody_heard_of_is_in_doubt() {
+        let late =
+            tokio::time::timeout(Duration::from_secs(1), std::future::pending::<()>()).await.unwrap_err();
+        let cut = || std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+        let refused = std::io::Error::from(std::io::ErrorKind::ConnectionRefused);
+        assert!(HandlerError::from(late).is_in_doubt() && HandlerError::from(Outer(cut())).is_in_doubt());
+        assert!(HandlerError::boxed(Box::new(cut())).is_in_doubt());
+        assert!(!HandlerError::from(refused).is_in_doubt(), "nobody was reached");
     }
 
     #[test]

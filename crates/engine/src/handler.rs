@@ -91,9 +91,9 @@ impl Handlers {
         Self::default()
     }
 
-    /// Runs jobs of `kind` with `handler`; the last one given counts.
-    pub fn insert(&mut self, kind: Name, handler: Handler) {
-        self.kinds.insert(kind, handler);
+    /// Runs jobs of `kind` with `handler`; false if the kind had one, which is replaced.
+    pub fn insert(&mut self, kind: Name, handler: Handler) -> bool {
+        self.kinds.insert(kind, handler).is_none()
     }
 
     /// Runs jobs of every kind that has no handler of its own.

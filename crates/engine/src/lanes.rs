@@ -20,6 +20,10 @@ use windlass_core::{Name, Outcome, RunAt};
 
 /// How far ahead of its lanes a line is filled: what would begin within this time at the pace it has.
 const AHEAD: Duration = Duration::from_millis(100);
+/// The longest a job waits for a lane. Then the pace was wrong, and the job goes back: another worker may begin it sooner.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// A job with a timeout waits at most this part of it, because its timeout counts from the claim.
+const PART_OF_TIMEOUT: u32 = 50;
 
 /// A job that waits for a lane.
 pub(crate) struct Ready {
@@ -28,6 +32,16 @@ pub(crate) struct Ready {
     pub(crate) bounds: Bounds,
     pub(crate) metrics: Arc<KindMetrics>,
     pub(crate) waited: Option<Duration>,
+    /// How long it may wait for a lane, counted from its claim.
+    pub(crate) patience: Duration,
+    /// When it goes back if it has found none.
+    pub(crate) leave_at: Instant,
+}
+
+/// How long a job may wait for a lane, given how long its lease and its timeout are.
+pub(crate) fn patience(lease: Duration, timeout: Option<Duration>) -> Duration {
+    let timeout = timeout.map_or(PATIENCE, |timeout| timeout / PART_OF_TIMEOUT);
+    PATIENCE.min(lease / 3).min(timeout)
 }
 
 /// One queue of a worker.
@@ -49,6 +63,10 @@ struct State {
     /// Whether room is worth a claim: the last one may have left more behind, or there was no room to ask.
     hot: bool,
     pace: Pace,
+    /// How far ahead the line may be filled: as long as the most impatient of the last jobs that came may wait.
+    reach: Option<Duration>,
+    /// How many jobs would begin within that time.
+    ahead: usize,
 }
 
 /// How many jobs begin per second, measured over windows that are long enough to say something.
@@ -57,8 +75,6 @@ struct Pace {
     since: Option<Instant>,
     begun: u32,
     per_second: f64,
-    /// How many jobs would begin within [`AHEAD`].
-    ahead: usize,
 }
 
 impl Pace {
@@ -77,7 +93,6 @@ impl Pace {
         let measured = f64::from(self.begun) / passed.as_secs_f64();
         let weight = (passed.as_secs_f64() / Self::MEMORY.as_secs_f64()).clamp(0.25, 1.0);
         self.per_second += (measured - self.per_second) * weight;
-        self.ahead = (self.per_second * AHEAD.as_secs_f64()) as usize;
         (self.since, self.begun) = (Some(now), 0);
     }
 }
@@ -95,7 +110,9 @@ impl Line {
     pub(crate) fn room(&self, now: Instant) -> usize {
         let mut state = self.lock();
         state.pace.measure(now);
-        let ahead = state.pace.ahead;
+        let reach = state.reach.map_or(AHEAD, |reach| reach.min(AHEAD));
+        let ahead = (state.pace.per_second * reach.as_secs_f64()) as usize;
+        state.ahead = ahead;
         let ready = state.ready.len() + state.asked;
         let held = ready + state.lanes + state.offered;
         // A line that is filled ahead waits until half of it is used up: few large claims instead of many small ones.
@@ -127,6 +144,7 @@ impl Line {
     /// Takes claimed jobs in and opens lanes for them.
     pub(crate) fn admit(self: &Arc<Self>, shared: &Arc<Shared>, jobs: Vec<Ready>) {
         let mut state = self.lock();
+        state.reach = jobs.iter().map(|ready| ready.patience).min();
         state.ready.extend(jobs);
         let open = state.ready.len().min(self.concurrency.saturating_sub(state.lanes));
         state.lanes += open;
@@ -137,12 +155,18 @@ impl Line {
         }
     }
 
-    /// What waits and has not begun, so that it can be given back; with a moment, only what was claimed before.
-    pub(crate) fn take_back(&self, claimed_before: Option<Instant>) -> Vec<Attempt> {
+    /// When the first of those that wait is to go back.
+    pub(crate) fn leave_at(&self) -> Option<Instant> {
+        self.lock().ready.iter().map(|ready| ready.leave_at).min()
+    }
+
+    /// What waits and has not begun, so that it can be given back; with a moment, only what has waited long enough then.
+    pub(crate) fn take_back(&self, now: Option<Instant>) -> Vec<Attempt> {
         let mut state = self.lock();
-        let old = |ready: &Ready| claimed_before.is_none_or(|before| ready.attempt.began() <= Some(before));
+        let leaves =
+            |ready: &Ready| now.is_none_or(|now| ready.leave_at <= now || ready.attempt.is_cancelled());
         let (back, stay): (VecDeque<_>, VecDeque<_>) =
-            std::mem::take(&mut state.ready).into_iter().partition(old);
+            std::mem::take(&mut state.ready).into_iter().partition(leaves);
         state.ready = stay;
         back.into_iter().map(|ready| ready.attempt).collect()
     }
@@ -203,7 +227,7 @@ impl Lane {
             state.lanes -= 1;
             self.open = false;
         }
-        let claim = state.hot && state.ready.len() <= state.pace.ahead / 2;
+        let claim = state.hot && state.ready.len() <= state.ahead / 2;
         drop(state);
         if claim {
             self.shared.work.notify_one();
@@ -212,8 +236,10 @@ impl Lane {
     }
 
     async fn run_one(&self, ready: Ready) {
-        let Ready { attempt, handler, bounds, metrics, waited } = ready;
+        let Ready { attempt, handler, bounds, metrics, waited, .. } = ready;
+        self.look(&attempt, bounds);
         match attempt.control().standing() {
+            Standing::Running if attempt.is_cancelled() => return self.stop_unbegun(attempt),
             Standing::Running => {}
             Standing::GivenBack => {
                 return self.shared.settle(Ended { attempt, outcome: Outcome::Release(RunAt::Now) });
@@ -227,11 +253,32 @@ impl Lane {
             Some(attempt) => drive(handler, attempt, bounds).await,
             None => return,
         };
-        metrics.ended(outcome_word(outcome.as_ref()), began.elapsed());
-        match (guard.attempt.take(), outcome) {
+        let Some(attempt) = guard.attempt.take() else { return };
+        metrics.ended(outcome_word(outcome.as_ref(), attempt.job()), began.elapsed());
+        match (Some(attempt), outcome) {
             (Some(attempt), Some(outcome)) => self.shared.settle(Ended { attempt, outcome }),
             (Some(attempt), None) => self.forget(&attempt),
             (None, _) => {}
+        }
+    }
+
+    /// Whether it may still begin: what is over by this process's own clock is lost, or goes back within its grace.
+    fn look(&self, attempt: &Attempt, bounds: Bounds) {
+        let now = Instant::now();
+        let end = self.shared.leases.end(attempt);
+        let timed_out = bounds.timeout_at.is_some_and(|at| at <= now);
+        match end {
+            Some((expires, _)) if expires > now && !timed_out => {}
+            Some((_, over)) if over > now && !timed_out => _ = attempt.control().move_to(Standing::GivenBack),
+            _ => _ = attempt.control().move_to(Standing::Lost),
+        }
+    }
+
+    /// Somebody wanted it stopped before it began.
+    fn stop_unbegun(&self, attempt: Attempt) {
+        if attempt.control().move_to(Standing::Ended) {
+            let reason = Some("it was cancelled before its handler began".to_owned());
+            self.shared.settle(Ended { attempt, outcome: Outcome::Cancelled { reason } });
         }
     }
 

@@ -101,6 +101,13 @@ impl Leases {
         attempts.into_iter().map(over).collect()
     }
 
+    /// When the holder of this attempt must have stopped, and when its lease is over; none if it is gone.
+    pub(crate) fn end(&self, attempt: &Attempt) -> Option<(Instant, Instant)> {
+        let held = self.lock();
+        let lease = held.get(&attempt.job_id())?;
+        (lease.attempt.fence() == attempt.fence()).then(|| (lease.expires, lease.over()))
+    }
+
     /// The leases to renew now. Those that would soon be due go along, so that one statement renews them all.
     pub(crate) fn due(&self, now: Instant) -> Vec<Held> {
         let held = self.lock();

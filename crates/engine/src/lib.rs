@@ -22,6 +22,7 @@
 //! What is never known here: which store it is, HTTP, the types of payloads.
 
 mod attempt;
+mod cancels;
 mod claim;
 mod control;
 mod due_timers;
@@ -56,6 +57,7 @@ pub use handler::{BoxError, Handler, Handlers};
 pub use health::Health;
 pub use offer::{Offer, Offers};
 pub use policy::{Policies, Policy};
+pub use record::OpenStep;
 pub use repeat::repeat;
 pub use report::Report;
 pub use run::run_once;

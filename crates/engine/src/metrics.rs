@@ -5,17 +5,17 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_core::{Name, Outcome};
+use windlass_core::{Job, Name, Outcome};
 
 /// The words that `outcome` takes.
 const OUTCOMES: [&str; 8] =
     ["completed", "retried", "failed", "released", "timed_out", "cancelled", "waiting", "lost"];
 
-/// What became of an attempt, as a word.
-pub(crate) fn outcome_word(outcome: Option<&Outcome>) -> &'static str {
+/// What became of an attempt of this job, as a word.
+pub(crate) fn outcome_word(outcome: Option<&Outcome>, job: &Job) -> &'static str {
     match outcome {
         Some(Outcome::Complete(_)) => "completed",
-        Some(Outcome::Fail { permanent: false, .. }) => "retried",
+        Some(Outcome::Fail { permanent: false, .. }) if job.retries < job.max_retries => "retried",
         Some(Outcome::Fail { .. }) => "failed",
         Some(Outcome::Release(_)) => "released",
         Some(Outcome::TimeOut) => "timed_out",

@@ -2,9 +2,9 @@
 
 use crate::attempt::Attempt;
 use crate::error::HandlerError;
-use std::collections::HashSet;
-use windlass_core::step::{Recorded, RecordedStep};
-use windlass_core::{Name, Payload, WaitFor};
+use std::collections::{HashMap, HashSet};
+use windlass_core::step::{Recorded, RecordedStep, RecordedWait};
+use windlass_core::{JobId, Name, Payload, WaitFor, Wake};
 use windlass_store::RecordStep;
 
 /// Names that an attempt has used. Steps and each kind of wait have names of their own.
@@ -12,6 +12,38 @@ use windlass_store::RecordStep;
 pub(crate) struct Names {
     steps: HashSet<Name>,
     waits: HashSet<(WaitFor, Name)>,
+    children: HashSet<Name>,
+}
+
+/// What earlier attempts left on record, found by name.
+#[derive(Debug, Default)]
+pub(crate) struct Record {
+    steps: HashMap<Name, RecordedStep>,
+    /// How each wait ended, in order.
+    pub(crate) waits: HashMap<(WaitFor, Name), Vec<Wake>>,
+}
+
+impl From<Recorded> for Record {
+    fn from(recorded: Recorded) -> Self {
+        let mut record = Self::default();
+        record.steps.extend(recorded.steps.into_iter().map(|step| (step.name.clone(), step)));
+        for RecordedWait { wake, .. } in recorded.waits {
+            if let Some(name) = wake.name.clone() {
+                record.waits.entry((wake.waited_for, name)).or_default().push(wake);
+            }
+        }
+        record
+    }
+}
+
+/// A step or tool that has begun. Until it is dropped no wait ends the attempt, so that nothing stops half-way.
+#[derive(Debug)]
+pub struct OpenStep(Attempt);
+
+impl Drop for OpenStep {
+    fn drop(&mut self) {
+        self.0.control().close_step();
+    }
 }
 
 impl Attempt {
@@ -20,6 +52,23 @@ impl Attempt {
     pub fn take_name(&self, name: &Name) -> Result<(), HandlerError> {
         let fresh = self.names().lock().is_ok_and(|mut names| names.steps.insert(name.clone()));
         if fresh { Ok(()) } else { Err(used_twice("step", name)) }
+    }
+
+    /// Takes the name of a child for this attempt, and answers the child's id: two children of one name would be one.
+    pub fn take_child_name(&self, name: &Name) -> Result<JobId, HandlerError> {
+        let fresh = self.names().lock().is_ok_and(|mut names| names.children.insert(name.clone()));
+        if fresh { Ok(self.child_id(name)) } else { Err(used_twice("child", name)) }
+    }
+
+    /// Takes the name of a wait for children for this attempt.
+    pub fn take_join_name(&self, name: &Name) -> Result<(), HandlerError> {
+        self.take_wait_name(WaitFor::Children, name)
+    }
+
+    /// Holds back waits of this attempt until what this returns is dropped: for work that must not stop half-way.
+    pub fn open_step(&self) -> OpenStep {
+        self.control().open_step();
+        OpenStep(self.clone())
     }
 
     pub(crate) fn take_wait_name(&self, waits_for: WaitFor, name: &Name) -> Result<(), HandlerError> {
@@ -31,16 +80,16 @@ impl Attempt {
     /// What earlier attempts left on record about a step or tool: its value, or that it began and nothing more is
     /// known. Read from the store once, when something is first asked; a first attempt has no record to read.
     pub async fn recorded(&self, name: &Name) -> Result<Option<RecordedStep>, HandlerError> {
-        Ok(self.on_record().await?.steps.iter().find(|step| step.name == *name).cloned())
+        Ok(self.on_record().await?.steps.get(name).cloned())
     }
 
-    pub(crate) async fn on_record(&self) -> Result<&Recorded, HandlerError> {
+    pub(crate) async fn on_record(&self) -> Result<&Record, HandlerError> {
         let read = || async {
             if self.fence() == 1 {
-                return Ok(Recorded::default());
+                return Ok(Record::default());
             }
             let recorded = self.call(|| self.store().steps(self.job_id(), None)).await?;
-            Ok(recorded.unwrap_or_default())
+            Ok(recorded.unwrap_or_default().into())
         };
         self.record().get_or_try_init(read).await
     }

@@ -35,7 +35,7 @@ pub async fn repeat<T, Fut>(patience: Duration, mut call: impl FnMut() -> Fut) -
 where
     Fut: Future<Output = StoreResult<T>>,
 {
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now().checked_add(patience);
     let (mut pause, mut unknown) = (Pause::default(), None);
     loop {
         let error = match call().await {
@@ -46,7 +46,7 @@ where
             unknown = Some(error.clone());
         }
         let next = Instant::now() + pause.next();
-        if next >= deadline {
+        if deadline.is_some_and(|deadline| next >= deadline) {
             return Err(unknown.unwrap_or(error));
         }
         tokio::time::sleep_until(next).await;

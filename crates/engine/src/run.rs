@@ -72,20 +72,23 @@ pub(crate) async fn drive(handler: Handler, attempt: &Attempt, bounds: Bounds) -
     }
     attempt.control().leave();
     let outcome = conclude(stop, attempt, bounds);
-    span.record("outcome", outcome_word(outcome.as_ref()));
+    span.record("outcome", outcome_word(outcome.as_ref(), attempt.job()));
     outcome
 }
 
 async fn watch(running: &mut BoxFuture<'_, Returned>, attempt: &Attempt, bounds: Bounds) -> Stop {
     let control = attempt.control();
     let mut stop_at: Option<Instant> = None;
+    let mut cancel_known = bounds.cancel_grace.is_none();
     loop {
-        let cancel_known = stop_at.is_some() || bounds.cancel_grace.is_none();
         tokio::select! {
             biased;
             end = &mut *running => return Stop::Returned(end),
             told = control.until(|c| news(c, cancel_known)) => match told {
-                Notice::Cancelled => stop_at = bounds.cancel_grace.map(|grace| Instant::now() + grace),
+                Notice::Cancelled => {
+                    stop_at = bounds.cancel_grace.and_then(|grace| Instant::now().checked_add(grace));
+                    cancel_known = true;
+                }
                 told => return Stop::Notified(told),
             },
             () = at(bounds.timeout_at) => return Stop::TimedOut,
@@ -104,7 +107,8 @@ fn news(control: &Control, cancel_known: bool) -> Option<Notice> {
     (!cancel_known && control.is_cancelled()).then_some(Notice::Cancelled)
 }
 
-async fn at(moment: Option<Instant>) {
+/// Waits for a moment; for ever when there is none.
+pub(crate) async fn at(moment: Option<Instant>) {
     match moment {
         Some(moment) => tokio::time::sleep_until(moment).await,
         None => std::future::pending().await,

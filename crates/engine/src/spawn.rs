@@ -20,8 +20,10 @@ impl Attempt {
     }
 
     /// Spawns children, all or none: enqueues the jobs with this one as their parent. A job that is there already by
-    /// its id is left as it is, also if an earlier attempt spawned it with another payload: give ids by
-    /// [`Attempt::child_id`] and a child is spawned once.
+    /// its id is left as it is: give ids by [`Attempt::take_child_name`] and a child is spawned once.
+    ///
+    /// # Errors
+    /// If an earlier attempt spawned a child of the same id with another kind or payload: `child_differs`.
     pub async fn spawn(&self, children: Vec<NewJob>) -> Result<Vec<Enqueued>, HandlerError> {
         let adopt = |mut child: NewJob| {
             child.facts.parent_id = Some(self.job_id());
@@ -37,14 +39,36 @@ impl Attempt {
             match self.call(|| self.store().enqueue(request.clone(), None)).await? {
                 Ok(answers) => break answers,
                 Err(refused) if refused.refusal == Refusal::JobExists && refused.index < jobs.len() => {
-                    let (id, place) = (jobs.remove(refused.index).id, places.remove(refused.index));
-                    known.push((place, Enqueued { id, existed: true, payload_differs: true }));
+                    let (child, place) = (jobs.remove(refused.index), places.remove(refused.index));
+                    self.check_same(&child).await?;
+                    known.push((place, Enqueued { id: child.id, existed: true, payload_differs: false }));
                 }
                 Err(refused) => self.held(&format!("child {}", refused.index), Err(refused.refusal)).await?,
             }
         };
+        if answers.iter().any(|enqueued| !enqueued.existed) {
+            self.add_children();
+        }
         let mut all: Vec<(usize, Enqueued)> = places.into_iter().zip(answers).chain(known).collect();
         all.sort_by_key(|(place, _)| *place);
         Ok(all.into_iter().map(|(_, enqueued)| enqueued).collect())
+    }
+
+    /// A child that is there already is the same if it does the same work; what it falls back to may have changed since.
+    async fn check_same(&self, child: &NewJob) -> Result<(), HandlerError> {
+        let known = self.call(|| self.store().job(child.id, None)).await?;
+        let is_same = known.is_some_and(|known| {
+            known.facts.parent_id == Some(self.job_id())
+                && known.job.kind == child.facts.kind
+                && known.payload == child.payload
+        });
+        if is_same {
+            return Ok(());
+        }
+        let message = format!(
+            "child {} ({}) was spawned before with another kind or payload; give another child another name, and              compute payloads inside a step so that every attempt has the same",
+            child.id, child.facts.kind
+        );
+        Err(HandlerError::permanent(message).code("child_differs"))
     }
 }

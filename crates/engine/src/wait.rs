@@ -3,8 +3,8 @@
 use crate::attempt::Attempt;
 use crate::error::HandlerError;
 use std::time::Duration;
-use windlass_core::limits::APPROVAL_EXPIRES_DEFAULT_MS;
-use windlass_core::wait::LinkToken;
+use windlass_core::limits::{APPROVAL_EXPIRES_DEFAULT_MS, APPROVAL_EXPIRES_MAX_MS, HORIZON_MS};
+use windlass_core::wait::{LinkToken, WakeOutcome};
 use windlass_core::{Approval, Name, Timestamp, Wait, WaitFor, Wake};
 use windlass_store::{Ask, fresh};
 
@@ -33,15 +33,20 @@ impl Attempt {
         if let Some(wake) = self.ended_wait(wait.waits_for, &name).await? {
             return Ok(wake);
         }
-        self.control().post(wait);
-        Err(self.ended().await)
+        Err(self.wait_anew(wait).await)
+    }
+
+    /// Waits whatever is on record under the name: ends this attempt as soon as its open steps have ended, and never comes
+    /// back to the handler. For a caller that knows by itself whether to wait.
+    pub async fn wait_anew(&self, wait: Wait) -> HandlerError {
+        let _posted = self.control().post(wait);
+        self.ended().await
     }
 
     /// How an earlier attempt's wait of this kind and name ended; none if there was none.
     pub async fn ended_wait(&self, waits_for: WaitFor, name: &Name) -> Result<Option<Wake>, HandlerError> {
-        let found = |wake: &Wake| wake.waited_for == waits_for && wake.name.as_ref() == Some(name);
-        let waits = &self.on_record().await?.waits;
-        Ok(waits.iter().rev().map(|wait| &wait.wake).find(|wake| found(wake)).cloned())
+        let record = self.on_record().await?;
+        Ok(record.waits.get(&(waits_for, name.clone())).and_then(|wakes| wakes.last()).cloned())
     }
 
     /// Sleeps for a while without a worker. The attempt that first comes here fixes when it ends.
@@ -62,11 +67,22 @@ impl Attempt {
         self.wait(Wait { waits_for, name, until: None, expires_at }).await
     }
 
-    /// Waits for all children to finish. Past the expiry the wait ends without them.
+    /// Waits for all children to finish, those that this attempt added included. Past the expiry the wait ends without
+    /// them.
     pub async fn join(&self, name: &Name, expires: Option<Duration>) -> Result<Wake, HandlerError> {
-        let (waits_for, name) = (WaitFor::Children, Some(name.clone()));
+        self.take_wait_name(WaitFor::Children, name)?;
+        let wake = self.ended_wait(WaitFor::Children, name).await?;
+        let all_ended = self.job().children == 0 && !self.has_added_children();
+        match wake {
+            Some(wake) if all_ended || wake.outcome == WakeOutcome::Expired => Ok(wake),
+            _ => Err(self.wait_anew(self.children(name, expires)).await),
+        }
+    }
+
+    /// A wait for all children.
+    pub fn children(&self, name: &Name, expires: Option<Duration>) -> Wait {
         let expires_at = expires.map(|duration| self.after(duration));
-        self.wait(Wait { waits_for, name, until: None, expires_at }).await
+        Wait { waits_for: WaitFor::Children, name: Some(name.clone()), until: None, expires_at }
     }
 
     /// Waits for an approval that was asked for; its denial or expiry fails the job.
@@ -85,8 +101,11 @@ impl Attempt {
         expires: Option<Duration>,
     ) -> Result<AskedFor, HandlerError> {
         let link = fresh::link_token();
-        let expires_ms =
-            expires.map_or(APPROVAL_EXPIRES_DEFAULT_MS, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX));
+        let expires_ms = match expires {
+            None => APPROVAL_EXPIRES_DEFAULT_MS,
+            Some(Duration::MAX) => APPROVAL_EXPIRES_MAX_MS,
+            Some(expires) => i64::try_from(expires.as_millis()).unwrap_or(i64::MAX),
+        };
         let request = Ask {
             job: self.job_id(),
             token: self.lease_token(),
@@ -105,6 +124,11 @@ impl Attempt {
     }
 
     fn after(&self, duration: Duration) -> Timestamp {
-        self.now().plus_ms(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
+        let ms = match duration {
+            // As late as a store accepts, by a clock that may be a little ahead of it.
+            Duration::MAX => HORIZON_MS - 86_400_000,
+            duration => i64::try_from(duration.as_millis()).unwrap_or(i64::MAX),
+        };
+        self.now().plus_ms(ms)
     }
 }

@@ -20,7 +20,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tower::{Layer, Service};
 use windlass_core::lease::hex;
-use windlass_core::limits::Invalid;
+use windlass_core::limits::{Invalid, LEASE_MAX_MS};
 use windlass_core::{LeaseMs, Metadata, Name, Payload, Who};
 use windlass_store::{Store, fresh};
 
@@ -68,7 +68,7 @@ impl Worker {
             lease: LeaseMs::DEFAULT,
             name: format!("worker-{}", std::process::id()),
             labels: Metadata::new(),
-            shutdown_deadline: Duration::from_secs(30),
+            shutdown_deadline: Duration::from_secs(25),
             cancel_grace: Duration::from_secs(10),
             health: watch::Sender::new(Health::Starting),
             invalid: None,
@@ -98,11 +98,16 @@ impl Worker {
         self
     }
 
-    /// Runs jobs of this kind with this handler. Jobs of kinds without a handler are left to other workers.
+    /// Runs jobs of this kind with this handler. Jobs of kinds without a handler are left to other workers. A second
+    /// handler of one kind is an error when the worker is run.
     #[must_use]
     pub fn handle(mut self, kind: impl AsRef<str>, handler: Handler) -> Self {
-        if let Some(kind) = self.check(Name::parse("kind", kind)) {
-            self.handlers.insert(kind, handler);
+        if let Some(kind) = self.check(Name::parse("kind", kind))
+            && !self.handlers.insert(kind.clone(), handler)
+        {
+            let why =
+                "has two handlers in one worker; give each kind one, or give the jobs kinds of their own";
+            self.invalid.get_or_insert(Invalid::new("kind", kind, why));
         }
         self
     }
@@ -127,10 +132,13 @@ impl Worker {
         self
     }
 
-    /// How long a lease lasts, 30 s unless said otherwise. Jobs are taken over so long after their worker died.
+    /// How long a lease lasts, 30 s unless said otherwise and a day at most. Jobs are taken over so long after their worker died.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
-        let ms = i64::try_from(lease.as_millis()).unwrap_or(i64::MAX);
+        let ms = match lease {
+            Duration::MAX => LEASE_MAX_MS,
+            lease => i64::try_from(lease.as_millis()).unwrap_or(i64::MAX),
+        };
         if let Some(lease) = self.check(LeaseMs::new(ms)) {
             self.lease = lease;
         }
@@ -151,7 +159,8 @@ impl Worker {
         self
     }
 
-    /// How long jobs may go on after a graceful end was asked for, 30 s unless said otherwise.
+    /// How long jobs may go on after a graceful end was asked for, 25 s unless said otherwise: a
+    /// supervisor usually ends a process by force after 30 s, and what does not finish needs a moment to be given back.
     #[must_use]
     pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
         self.shutdown_deadline = deadline;

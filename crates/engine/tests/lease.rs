@@ -86,12 +86,15 @@ on_every_store! {
                 std::future::pending().await
             }
         });
-        let running = Running::start(bed.worker().lease(LEASE).handle("waits", waits));
+        // Renewed after a third. By its own clock the worker would drop the handler too, at the end: so it is not awaited.
+        let lease = 30 * SECOND;
+        let running = Running::start(bed.worker().lease(lease).handle("waits", waits));
         let id = bed.put("waits").await;
         bed.until_is(id, Status::Running).await;
         let wish = Cancel { actor: Actor::api(), reason: None, force: true, force_after_ms: 0 };
         bed.store.cancel(windlass_store::Cancel { job: id, wish }, None).await.unwrap().unwrap();
-        until("the handler is dropped", || bell.rang() == 1).await;
+        let dropped = until("the handler is dropped", || bell.rang() == 1);
+        tokio::time::timeout(25 * SECOND, dropped).await.expect("the refused renewal drops it");
         assert_eq!(bed.job(id).await.job.status, Status::Cancelled);
         running.stop().await;
     }

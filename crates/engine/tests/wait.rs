@@ -193,9 +193,10 @@ on_every_store! {
     async fn children_are_spawned_once_and_joined(bed: Bed) {
         let parent = handler(async |attempt| {
             let children = ["a", "b", "c"].map(|text| {
-                // Another payload in every attempt: what is there already stays as it is.
+                // Another priority in every attempt: what does the same work and is there already stays as it is.
                 let mut child = new_job("child");
-                child.payload = Some(json(&attempt.fence().to_string()));
+                child.payload = Some(json("1"));
+                child.facts.priority = attempt.fence();
                 child.id = attempt.child_id(&name(text));
                 child
             });

@@ -9,7 +9,7 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_core::limits::{Invalid, PAYLOAD_MAX_BYTES};
+use windlass_core::limits::{HORIZON_MS, Invalid, PAYLOAD_MAX_BYTES};
 use windlass_core::unique::{Policy as UniquePolicy, Scope, Unique};
 use windlass_core::{Facts, JobId, Name, NewJob, Payload};
 use windlass_engine::{Policies, Policy};
@@ -158,7 +158,7 @@ impl Enqueue {
 
     /// The key stays taken for so long, whatever becomes of the job.
     pub fn unique_for(self, time: Duration) -> Self {
-        self.unique_policy(UniquePolicy::Ttl(millis(time)))
+        self.unique_policy(UniquePolicy::Ttl(millis(time, HORIZON_MS)))
     }
 
     /// The job it belongs to, which can wait for it. Inside a handler, [`Context::spawn`](crate::Context::spawn) does this.
@@ -227,7 +227,10 @@ pub(crate) async fn send(client: &Client, requests: Vec<Request>) -> Result<Vec<
     Ok(repeat(|| client.store().enqueue(request.clone(), None)).await??)
 }
 
-/// Milliseconds, never less than the duration: nothing happens early.
-pub(crate) fn millis(duration: Duration) -> i64 {
+/// Milliseconds, never less than the duration: nothing happens early. [`Duration::MAX`] is the longest that is allowed.
+pub(crate) fn millis(duration: Duration, longest_ms: i64) -> i64 {
+    if duration == Duration::MAX {
+        return longest_ms;
+    }
     i64::try_from(duration.as_micros().div_ceil(1_000)).unwrap_or(i64::MAX)
 }

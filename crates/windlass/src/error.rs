@@ -86,23 +86,33 @@ pub struct Ended {
     pub code: String,
     /// What its last error says.
     pub message: String,
+    /// What its handler kept beside the message; see [`Ended::details`].
+    pub details: Option<serde_json::Value>,
 }
 
 impl Ended {
+    /// What the handler kept with [`HandlerError::details`](crate::HandlerError::details), if it reads as this type.
+    pub fn details<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
+        self.details.clone().and_then(|details| serde_json::from_value(details).ok())
+    }
+
     /// How the job of this view ended.
     pub(crate) fn of(view: &JobView) -> Self {
         #[derive(serde::Deserialize)]
         struct Told {
             code: String,
             message: String,
+            details: Option<serde_json::Value>,
         }
         let told = view.error.as_ref().and_then(|(payload, _)| payload.parse::<Told>().ok());
-        let (code, message) = match told {
-            _ if view.job.status == Status::Cancelled => ("cancelled".into(), "it was cancelled".into()),
-            Some(told) => (told.code, told.message),
-            None => (view.job.status.to_string(), "no reason is on record".into()),
+        let (code, message, details) = match told {
+            _ if view.job.status == Status::Cancelled => {
+                ("cancelled".into(), "it was cancelled".into(), None)
+            }
+            Some(told) => (told.code, told.message, told.details),
+            None => (view.job.status.to_string(), "no reason is on record".into(), None),
         };
-        Self { job: view.job.id, status: view.job.status, code, message }
+        Self { job: view.job.id, status: view.job.status, code, message, details }
     }
 }
 

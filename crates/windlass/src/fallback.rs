@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use windlass_core::limits::Invalid;
 use windlass_core::{Name, Who};
 use windlass_engine::{Policies, Policy};
-use windlass_store::Store;
+use windlass_store::{QueueState, Store};
 
 /// How long a client trusts what it read of the queues' settings.
 const TRUSTED: Duration = Duration::from_secs(10);
@@ -58,15 +58,22 @@ impl Fallbacks {
 
     /// With what the store said of its queues within the last seconds.
     pub(crate) async fn now(&self, store: &Arc<dyn Store>) -> Result<Arc<Policies>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some((at, policies)) = known
-            && at.elapsed() < self.trusted
-        {
-            return Ok(policies);
+        if let Some(known) = self.known() {
+            return Ok(known);
         }
-        let mut policies = self.own()?;
         // The counts are not asked for: one job per queue is enough.
-        let queues = repeat(|| store.queues(1, None)).await?;
+        Ok(self.learn(repeat(|| store.queues(1, None)).await?)?)
+    }
+
+    /// What is known and still trusted.
+    pub(crate) fn known(&self) -> Option<Arc<Policies>> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().filter(|(at, _)| at.elapsed() < self.trusted).map(|(_, policies)| Arc::clone(policies))
+    }
+
+    /// Takes in what the store says of its queues.
+    pub(crate) fn learn(&self, queues: Vec<QueueState>) -> Result<Arc<Policies>, Invalid> {
+        let mut policies = self.own()?;
         policies.set_queues(queues.into_iter().map(|state| (state.queue.name, state.queue.defaults)));
         let policies = Arc::new(policies);
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

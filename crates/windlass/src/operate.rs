@@ -12,7 +12,9 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use windlass_core::lease::hex;
-use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, FORCE_AFTER_DEFAULT_MS, Invalid, PAYLOAD_MAX_BYTES};
+use windlass_core::limits::{
+    EVENT_PAYLOAD_MAX_BYTES, FORCE_AFTER_DEFAULT_MS, GRACE_MAX_MS, HORIZON_MS, Invalid, PAYLOAD_MAX_BYTES,
+};
 use windlass_core::wait::{Decision, LinkToken, Voter};
 use windlass_core::{ApprovalId, JobId};
 use windlass_core::{Done, Key, Name, Payload, Refusal, RunAt, Status, Timestamp, Version, Who};
@@ -64,7 +66,7 @@ impl Cancel {
 
     /// How long the holder has to stop; 30 seconds unless said otherwise.
     pub fn force_after(mut self, time: Duration) -> Self {
-        self.force_after_ms = millis(time);
+        self.force_after_ms = millis(time, GRACE_MAX_MS);
         self
     }
 }
@@ -112,7 +114,7 @@ impl Redrive {
 
     /// So long from now.
     pub fn delay(mut self, delay: Duration) -> Self {
-        self.run_at = RunAt::After(millis(delay));
+        self.run_at = RunAt::After(millis(delay, HORIZON_MS));
         self
     }
 

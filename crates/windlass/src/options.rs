@@ -28,7 +28,7 @@ macro_rules! options {
             /// Runs so long after it was enqueued, by the store's clock.
             pub fn delay(self, delay: std::time::Duration) -> Self {
                 self.set(|job| {
-                    job.facts.run_at = windlass_core::RunAt::After($crate::enqueue::millis(delay));
+                    job.facts.run_at = windlass_core::RunAt::After($crate::enqueue::millis(delay, windlass_core::limits::HORIZON_MS));
                     Ok(())
                 })
             }
@@ -51,13 +51,13 @@ macro_rules! options {
 
             /// How long one attempt may take.
             pub fn timeout(mut self, timeout: std::time::Duration) -> Self {
-                self.request.own.timeout_ms = Some($crate::enqueue::millis(timeout));
+                self.request.own.timeout_ms = Some($crate::enqueue::millis(timeout, windlass_core::limits::TIMEOUT_MAX_MS));
                 self
             }
 
             /// Its own lease, instead of the worker's: how long after its worker's last sign of life another takes it.
             pub fn lease(mut self, lease: std::time::Duration) -> Self {
-                match windlass_core::LeaseMs::new($crate::enqueue::millis(lease)) {
+                match windlass_core::LeaseMs::new($crate::enqueue::millis(lease, windlass_core::limits::LEASE_MAX_MS)) {
                     Ok(ms) => self.request.own.lease_ms = Some(ms),
                     Err(invalid) => return self.set(|_| Err(invalid)),
                 }
@@ -66,7 +66,7 @@ macro_rules! options {
 
             /// How long after its lease only its holder may still finish it.
             pub fn grace(mut self, grace: std::time::Duration) -> Self {
-                self.request.own.grace_ms = Some($crate::enqueue::millis(grace));
+                self.request.own.grace_ms = Some($crate::enqueue::millis(grace, windlass_core::limits::GRACE_MAX_MS));
                 self
             }
 

@@ -10,6 +10,7 @@ use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::future::IntoFuture;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use windlass_core::limits::ENQUEUE_MAX;
 use windlass_core::{JobId, Name, NewJob, Status, WaitFor};
 use windlass_engine::{HandlerError, Policies};
@@ -50,8 +51,10 @@ impl<J> std::fmt::Debug for Child<J> {
 }
 
 impl<S: Send + Sync + 'static> Context<S> {
-    /// Spawns a child when awaited: a job with this one as its parent. It is spawned once under its name, however often the
-    /// handler comes past here.
+    /// Spawns a child when awaited: a job with this one as its parent. It is spawned once under its name, however often
+    /// attempts of this job come past here. A name used twice in one attempt is an error: for a list there is
+    /// [`Context::spawn_many`]. So is a child that an earlier attempt spawned with another payload (`child_differs`):
+    /// compute what may change, such as the time, inside a [`Context::step`].
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -82,7 +85,7 @@ impl<S: Send + Sync + 'static> Context<S> {
         name: &str,
         jobs: impl IntoIterator<Item = J>,
     ) -> Result<Vec<Child<J>>, HandlerError> {
-        let policies = self.client.policies().await?;
+        let policies = policies(self).await?;
         let numbered = |(n, job): (usize, J)| {
             let name = named("child", &format!("{name}-{n}"))?;
             child(self, &name, Request::from(job), &policies)
@@ -101,34 +104,39 @@ impl<S: Send + Sync + 'static> Context<S> {
     }
 
     /// Waits until every child of this job has ended, without a worker, and gives the results of those named, in that order.
-    /// One that failed, timed out or was cancelled is an `Err`, and the others still count.
+    /// One that failed, timed out or was cancelled is an `Err`, and the others still count. A child that was added since an
+    /// earlier attempt waited here is waited for too.
     pub async fn join<J: Job>(
         &self,
         name: &str,
         children: &[Child<J>],
     ) -> Result<Vec<Result<J::Output, Ended>>, HandlerError> {
         let name = named("join", name)?;
-        let is_over = self.attempt.ended_wait(WaitFor::Children, &name).await?.is_some();
-        if !is_over && !self.have_ended(children).await? {
-            self.attempt.join(&name, None).await?;
-        }
+        self.attempt.take_join_name(&name)?;
+        // What is on record of the wait says nothing about these children: they say it themselves.
         let ids: Vec<JobId> = children.iter().map(Child::id).collect();
-        let results = ids.into_iter().map(|id| async move { result::<J>(&self.view(id).await?) });
-        stream::iter(results).buffered(READ_AT_ONCE).try_collect().await
-    }
-
-    /// Whether all of them have ended already; asks no further than the first that has not.
-    async fn have_ended<J: Job>(&self, children: &[Child<J>]) -> Result<bool, HandlerError> {
-        for child in children {
-            if !self.view(child.id).await?.job.status.is_terminal() {
-                return Ok(false);
-            }
+        let read = stream::iter(ids.into_iter().map(|id| self.view(id)));
+        let ended = read.buffered(READ_AT_ONCE).and_then(|view| async move {
+            view.job.status.is_terminal().then_some(view).ok_or_else(unfinished)
+        });
+        match ended.map(|view| result::<J>(&view?)).try_collect().await {
+            Err(error) if error == unfinished() => {}
+            results => return results,
         }
-        Ok(true)
+        if self.attempt.job().children == 0
+            && !self.attempt.has_added_children()
+            && self.attempt.ended_wait(WaitFor::Children, &name).await?.is_some()
+        {
+            let message =
+                format!("join {name} names a job that is no child of {}; name what it spawned", self.id());
+            return Err(HandlerError::permanent(message).code("not_a_child"));
+        }
+        Err(self.attempt.wait_anew(self.attempt.children(&name, None)).await)
     }
 
     async fn view(&self, id: JobId) -> Result<JobView, HandlerError> {
-        self.client.job(id).await?.ok_or_else(|| {
+        let store = self.client.store();
+        self.attempt.call(|| store.job(id, None)).await?.ok_or_else(|| {
             HandlerError::permanent(format!(
                 "child {id} is gone; keep finished jobs longer than their parents wait"
             ))
@@ -148,6 +156,22 @@ fn result<J: Job>(view: &JobView) -> Result<Result<J::Output, Ended>, HandlerErr
     }
 }
 
+/// That a child has not ended, on its way out of the stream.
+fn unfinished() -> HandlerError {
+    HandlerError::retry("a child has not ended").code("child_unfinished")
+}
+
+/// What jobs fall back to, asked as long as the lease lasts.
+async fn policies<S: Send + Sync + 'static>(ctx: &Context<S>) -> Result<Arc<Policies>, HandlerError> {
+    let fallbacks = &ctx.client.inner.fallbacks;
+    let invalid = |e: windlass_core::Invalid| HandlerError::permanent(e).code("invalid");
+    if let Some(known) = fallbacks.known() {
+        return Ok(known);
+    }
+    let queues = ctx.attempt.call(|| ctx.client.store().queues(1, None)).await?;
+    fallbacks.learn(queues).map_err(invalid)
+}
+
 /// A request as the child of this name.
 fn child<S>(
     ctx: &Context<S>,
@@ -156,7 +180,7 @@ fn child<S>(
     policies: &Policies,
 ) -> Result<NewJob, HandlerError> {
     let mut job = request.finish(policies).map_err(|e| HandlerError::permanent(e).code("invalid"))?;
-    job.id = ctx.attempt.child_id(name);
+    job.id = ctx.attempt.take_child_name(name)?;
     Ok(job)
 }
 
@@ -178,7 +202,7 @@ impl<'a, S: Send + Sync + 'static, J: Job> IntoFuture for Spawn<'a, S, J> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let policies = self.ctx.client.policies().await?;
+            let policies = policies(self.ctx).await?;
             let job = child(self.ctx, &named("child", self.name)?, self.request, &policies)?;
             let id = job.id;
             self.ctx.attempt.spawn(vec![job]).await?;

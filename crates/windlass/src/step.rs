@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::value::{encode, named, read};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use windlass_core::Payload;
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
 use windlass_core::step::{RecordedStep, StepState};
 use windlass_engine::HandlerError;
@@ -41,12 +42,27 @@ impl<S: Send + Sync + 'static> Context<S> {
         {
             return ended(&step);
         }
+        let _open = self.attempt.open_step();
         self.attempt.step_started(&name, false, None).await?;
         let value = work().await.map_err(Into::into)?;
-        let payload = encode(&format!("the value of step {name}"), &value, PAYLOAD_MAX_BYTES)?;
+        let payload = encode_checked(&format!("the value of step {name}"), &value)?;
         self.attempt.step_finished(&name, false, Some(payload)).await?;
         Ok(value)
     }
+}
+
+/// The bytes of a value that a later attempt reads back. What does not read back is refused now, while somebody looks.
+pub(crate) fn encode_checked<T: Serialize + DeserializeOwned>(
+    what: &str,
+    value: &T,
+) -> Result<Payload, HandlerError> {
+    let payload = encode(what, value, PAYLOAD_MAX_BYTES)?;
+    read::<T>(what, Some(&payload)).map_err(|e| {
+        let message =
+            format!("{e}; a later attempt could not read it, so it is not recorded: change the type");
+        HandlerError::permanent(message).code("step_unreadable")
+    })?;
+    Ok(payload)
 }
 
 /// The value that is on record for a step or tool that ended.

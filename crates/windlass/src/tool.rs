@@ -1,7 +1,7 @@
 //! Tool calls: steps with an effect outside, which may have acted although nobody heard.
 
 use crate::context::Context;
-use crate::step::ended;
+use crate::step::{encode_checked, ended};
 use crate::value::{encode, named};
 use futures_util::future::BoxFuture;
 use serde::Serialize;
@@ -27,6 +27,8 @@ pub enum InDoubt {
     Repeat,
 }
 
+/// Says of an error whether the call may have acted all the same.
+type DoubtIf<'a, E> = Box<dyn Fn(&E) -> bool + Send + 'a>;
 type Check<'a, T> = Box<dyn FnOnce() -> BoxFuture<'a, Result<Option<T>, HandlerError>> + Send + 'a>;
 
 enum Doubt<'a, T> {
@@ -36,12 +38,13 @@ enum Doubt<'a, T> {
 
 /// Calls a tool when awaited, and records what it returned. Made by [`Context::tool`].
 #[must_use = "nothing is called before it is awaited"]
-pub struct Tool<'a, S, T, F> {
+pub struct Tool<'a, S, T, E, F> {
     ctx: &'a Context<S>,
     name: Result<Name, HandlerError>,
     args: Result<Payload, HandlerError>,
     call: F,
     doubt: Doubt<'a, T>,
+    doubt_if: Option<DoubtIf<'a, E>>,
 }
 
 impl<S: Send + Sync + 'static> Context<S> {
@@ -49,7 +52,9 @@ impl<S: Send + Sync + 'static> Context<S> {
     ///
     /// When the process dies between the call and the record, nobody knows whether the call acted: it is *in doubt*. Unless
     /// said otherwise the job then fails for good with the code `tool_in_doubt`; see [`InDoubt`] and [`Tool::check`].
-    /// A call that answered with an error is not in doubt: the next attempt calls it again.
+    /// A call that answered with an error is not in doubt: the next attempt calls it again. One that nobody heard the answer
+    /// of is in doubt too: a timeout of tokio, a connection that broke ([`std::io::Error`]), [`HandlerError::in_doubt`], and
+    /// what [`Tool::doubt_if`] says.
     ///
     /// ```
     /// # use windlass::{Context, HandlerError, InDoubt};
@@ -64,17 +69,23 @@ impl<S: Send + Sync + 'static> Context<S> {
     ///     ctx.tool("pay", &cents, || bank.pay(cents, &key)).check(|| bank.find(&key)).await
     /// }
     /// ```
-    pub fn tool<'a, T, E, F, Fut>(&'a self, name: &str, args: &impl Serialize, call: F) -> Tool<'a, S, T, F>
+    pub fn tool<'a, T, E, F, Fut>(
+        &'a self,
+        name: &str,
+        args: &impl Serialize,
+        call: F,
+    ) -> Tool<'a, S, T, E, F>
     where
         F: FnOnce() -> Fut + Send + 'a,
         Fut: Future<Output = Result<T, E>> + Send + 'a,
     {
         let args = encode(&format!("the arguments of tool {name}"), args, PAYLOAD_MAX_BYTES);
-        Tool { ctx: self, name: named("tool", name), args, call, doubt: Doubt::Policy(InDoubt::Fail) }
+        let doubt = Doubt::Policy(InDoubt::Fail);
+        Tool { ctx: self, name: named("tool", name), args, call, doubt, doubt_if: None }
     }
 }
 
-impl<'a, S, T, F> Tool<'a, S, T, F> {
+impl<'a, S, T, E, F> Tool<'a, S, T, E, F> {
     /// What to do when it is in doubt whether an earlier call acted.
     pub fn in_doubt(mut self, policy: InDoubt) -> Self {
         self.doubt = Doubt::Policy(policy);
@@ -83,11 +94,11 @@ impl<'a, S, T, F> Tool<'a, S, T, F> {
 
     /// Asks the outside when it is in doubt whether an earlier call acted: `Some` is what it returned then, and is recorded;
     /// `None` means that it did not act, and it is called.
-    pub fn check<E, C, Fut>(mut self, check: C) -> Self
+    pub fn check<X, C, Fut>(mut self, check: C) -> Self
     where
         C: FnOnce() -> Fut + Send + 'a,
-        Fut: Future<Output = Result<Option<T>, E>> + Send + 'a,
-        E: Into<HandlerError>,
+        Fut: Future<Output = Result<Option<T>, X>> + Send + 'a,
+        X: Into<HandlerError>,
     {
         self.doubt = Doubt::Check(Box::new(move || {
             let found = check();
@@ -97,7 +108,25 @@ impl<'a, S, T, F> Tool<'a, S, T, F> {
     }
 }
 
-impl<'a, S, T, E, F, Fut> IntoFuture for Tool<'a, S, T, F>
+impl<'a, S, T, E, F> Tool<'a, S, T, E, F> {
+    /// Which errors leave it in doubt whether the call acted, beside those that are recognised anyway.
+    ///
+    /// ```
+    /// # use windlass::{Context, HandlerError};
+    /// # #[derive(Debug, thiserror::Error)] #[error("{status}")] struct HttpError { status: u16 }
+    /// # async fn pay(cents: u64) -> Result<String, HttpError> { Ok(String::new()) }
+    /// async fn handle(ctx: Context, cents: u64) -> Result<String, HandlerError> {
+    ///     // A gateway that gave up does not know what became of the request behind it.
+    ///     ctx.tool("pay", &cents, || pay(cents)).doubt_if(|e| e.status == 504).await
+    /// }
+    /// ```
+    pub fn doubt_if(mut self, doubt_if: impl Fn(&E) -> bool + Send + 'a) -> Self {
+        self.doubt_if = Some(Box::new(doubt_if));
+        self
+    }
+}
+
+impl<'a, S, T, E, F, Fut> IntoFuture for Tool<'a, S, T, E, F>
 where
     S: Send + Sync + 'static,
     T: Serialize + DeserializeOwned + Send + 'a,
@@ -113,17 +142,18 @@ where
     }
 }
 
-impl<S: Send + Sync + 'static, T, F> Tool<'_, S, T, F> {
-    async fn run<E, Fut>(self) -> Result<T, HandlerError>
+impl<S: Send + Sync + 'static, T, E, F> Tool<'_, S, T, E, F> {
+    async fn run<Fut>(self) -> Result<T, HandlerError>
     where
         T: Serialize + DeserializeOwned,
         E: Into<HandlerError>,
         F: FnOnce() -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        let Self { ctx, name, args, call, doubt } = self;
+        let Self { ctx, name, args, call, doubt, doubt_if } = self;
         let (name, args) = (name?, args?);
         ctx.attempt.take_name(&name)?;
+        let _open = ctx.attempt.open_step();
         if let Some(step) = ctx.attempt.recorded(&name).await? {
             if let StepState::Ended { .. } = step.state {
                 return ended(&step);
@@ -137,13 +167,16 @@ impl<S: Send + Sync + 'static, T, F> Tool<'_, S, T, F> {
             }
         }
         ctx.attempt.step_started(&name, true, Some(args)).await?;
-        match call().await.map_err(Into::into) {
+        let answer = call().await;
+        match answer.map_err(|error| (doubt_if.is_some_and(|doubts| doubts(&error)), error.into())) {
             Ok(value) => {
                 let payload = returned(&name, &value)?;
                 ctx.attempt.step_finished(&name, true, Some(payload)).await?;
                 Ok(value)
             }
-            Err(error) => {
+            // Nobody knows whether it acted: the call stays in doubt.
+            Err((in_doubt, error)) if in_doubt || error.is_in_doubt() => Err(error),
+            Err((_, error)) => {
                 note_failure(ctx, &name, &error).await;
                 Err(error)
             }
@@ -151,8 +184,8 @@ impl<S: Send + Sync + 'static, T, F> Tool<'_, S, T, F> {
     }
 }
 
-fn returned(name: &Name, value: &impl Serialize) -> Result<Payload, HandlerError> {
-    encode(&format!("the value of tool {name}"), value, PAYLOAD_MAX_BYTES)
+fn returned<T: Serialize + DeserializeOwned>(name: &Name, value: &T) -> Result<Payload, HandlerError> {
+    encode_checked(&format!("the value of tool {name}"), value)
 }
 
 /// Takes the call out of doubt: it answered, with an error.
@@ -197,7 +230,7 @@ async fn is_in_doubt<S>(ctx: &Context<S>, step: &RecordedStep) -> Result<bool, H
     loop {
         let request =
             ReadEvents { job: ctx.id(), after, limit: windlass_core::limits::PAGE_MAX, newest_first: false };
-        let events = crate::repeat::repeat(|| ctx.client.store().events(request, None)).await?;
+        let events = ctx.attempt.call(|| ctx.client.store().events(request, None)).await?;
         let Some(last) = events.last().map(|event| event.version) else { return Ok(true) };
         for event in events {
             match event.what {
@@ -212,7 +245,7 @@ async fn is_in_doubt<S>(ctx: &Context<S>, step: &RecordedStep) -> Result<bool, H
     }
 }
 
-impl<S, T, F> std::fmt::Debug for Tool<'_, S, T, F> {
+impl<S, T, E, F> std::fmt::Debug for Tool<'_, S, T, E, F> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Tool").field("name", &self.name).finish_non_exhaustive()
     }

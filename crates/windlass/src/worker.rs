@@ -163,8 +163,8 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self.with(|worker| worker.labels(labels))
     }
 
-    /// How long jobs may go on after an end was asked for, 30 s unless said otherwise. Then they are given back without using
-    /// a retry.
+    /// How long jobs may go on after an end was asked for, 25 s unless said otherwise: a supervisor usually ends a process by
+    /// force after 30 s. Then they are given back without using a retry.
     pub fn shutdown_deadline(self, deadline: Duration) -> Self {
         self.with(|worker| worker.shutdown_deadline(deadline))
     }
@@ -227,7 +227,11 @@ impl<S: Send + Sync + 'static> Worker<S> {
     pub(crate) fn handlers(&self) -> Result<Handlers> {
         let mut handlers = Handlers::new();
         for (kind, handler) in self.wrapped() {
-            handlers.insert(Name::parse("kind", kind)?, handler);
+            let kind = Name::parse("kind", kind)?;
+            if !handlers.insert(kind.clone(), handler) {
+                let why = "has two handlers in one worker; give each kind one";
+                return Err(Error::Invalid(windlass_core::Invalid::new("kind", kind, why)));
+            }
         }
         Ok(handlers)
     }

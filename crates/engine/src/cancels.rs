@@ -1,0 +1,71 @@
+//! Cancels of jobs that this worker holds, long before the next renewal would tell of them.
+//!
+//! A cancel writes an event, and a store hints at events. So there is something to look for only after a hint, and only
+//! for jobs that were held by then. Hints can be lost: then the next renewal tells.
+
+use crate::attempt::Attempt;
+use crate::claim::give_back_late;
+use crate::engine::Shared;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+use windlass_core::limits::PAGE_MAX;
+use windlass_core::{Filter, JobId, Status};
+use windlass_store::{List, StoreResult};
+
+/// How long hints gather before one look.
+const GATHER: Duration = Duration::from_millis(500);
+
+/// Looks until the worker has ended.
+pub(crate) async fn watch(shared: Arc<Shared>) {
+    let mut hints = shared.store.hints().feed;
+    while hints.changed().await.is_ok() {
+        let hinted = Instant::now();
+        tokio::time::sleep(GATHER).await;
+        hints.mark_unchanged();
+        let held_then = |attempt: &Attempt| attempt.known_since().is_some_and(|since| since <= hinted);
+        let held: HashMap<JobId, Attempt> = shared
+            .leases
+            .running()
+            .into_iter()
+            .filter(|attempt| held_then(attempt) && !attempt.is_cancelled())
+            .map(|attempt| (attempt.job_id(), attempt))
+            .collect();
+        if held.is_empty() {
+            continue;
+        }
+        if let Err(error) = look(&shared, &held).await {
+            tracing::debug!(%error, "held jobs could not be looked at; the next renewal tells of cancels");
+        }
+    }
+    // Nobody hints here, so renewals are all there is.
+    std::future::pending().await
+}
+
+async fn look(shared: &Shared, held: &HashMap<JobId, Attempt>) -> StoreResult<()> {
+    let (worker_id, statuses) = (Some(shared.identity.clone()), vec![Status::Running]);
+    let mut list =
+        List { filter: Filter { worker_id, statuses, ..Filter::default() }, cursor: None, limit: PAGE_MAX };
+    let mut any = false;
+    loop {
+        let Ok(page) = shared.ask(shared.store.jobs(list.clone(), None)).await? else { break };
+        for listed in page.items.iter().filter(|listed| listed.job.cancel_requested_at.is_some()) {
+            if let Some(attempt) = held.get(&listed.job.id)
+                && attempt.fence() == listed.job.attempt
+            {
+                attempt.control().cancel();
+                any = true;
+            }
+        }
+        list.cursor = page.next;
+        if list.cursor.is_none() {
+            break;
+        }
+    }
+    if any {
+        // Those that wait for a lane end without one.
+        give_back_late(shared);
+    }
+    Ok(())
+}
