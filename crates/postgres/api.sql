@@ -190,6 +190,7 @@ BEGIN
   IF NOT FOUND THEN
     RAISE EXCEPTION 'job_exists: there is a job %; leave id out, or use a new one', job USING ERRCODE = 'WL012';
   END IF;
+  INSERT INTO windlass.line (queue, priority, due_at, id) VALUES (queue, priority, due, job);
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail, is_json, payload, kind,
     agent_id, parent_id, tags)
   VALUES (job, 1, at, 'job_created', who, 0, 0, facts::text, is_json, bytes, kind, agent_id, parent_id, nullif(tags, '{}'));
@@ -399,7 +400,7 @@ BEGIN
   EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA windlass TO %s', role);
   EXECUTE format('GRANT INSERT, UPDATE ON windlass.jobs, windlass.approvals, windlass.terms, windlass.queues,
     windlass.workers, windlass.access_keys TO %s', role);
-  EXECUTE format('GRANT INSERT, UPDATE, DELETE ON windlass.job_keys, windlass.answers TO %s', role);
+  EXECUTE format('GRANT INSERT, UPDATE, DELETE ON windlass.job_keys, windlass.answers, windlass.line, windlass.holds TO %s', role);
   EXECUTE format('GRANT DELETE ON windlass.workers TO %s', role);
   EXECUTE format('GRANT INSERT ON windlass.job_events, windlass.job_logs, windlass.audit TO %s', role);
   EXECUTE format('GRANT USAGE ON ALL SEQUENCES IN SCHEMA windlass TO %s', role);

@@ -80,7 +80,7 @@ BEGIN
     RETURN NEW;
   END IF;
   SELECT n.key INTO changed FROM jsonb_each(to_jsonb(NEW)) n JOIN jsonb_each(to_jsonb(OLD)) o ON o.key = n.key
-  WHERE n.value <> o.value AND n.key <> 'status' ORDER BY n.key LIMIT 1;
+  WHERE n.value <> o.value AND n.key NOT IN ('status', 'parked', 'assigned_to', 'dead', 'dead_at') ORDER BY n.key LIMIT 1;
   IF changed IS NOT NULL THEN
     RAISE EXCEPTION 'jobs.% is not changed by hand; use the windlass command', changed USING ERRCODE = 'WL002';
   END IF;
@@ -152,6 +152,29 @@ BEGIN
     RAISE EXCEPTION 'jobs.% is not changed by hand; it never changes', changed USING ERRCODE = 'WL002';
   END IF;
   RETURN NEW;
+END $$;
+
+-- The line and the holds follow their jobs, so that no other verb has to keep them. What is handed out leaves the line by
+-- the statement that hands it out, and a completed job was held, so it is not in line. A lease that ends sooner than it was
+-- to (a renewal under a forced cancel) is looked at sooner.
+CREATE OR REPLACE FUNCTION windlass.follow() RETURNS trigger LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+BEGIN
+  IF TG_RELID <> 'windlass.jobs'::regclass THEN
+    RAISE EXCEPTION '% serves windlass.jobs only, not %', 'windlass.follow()', TG_RELID::regclass USING ERRCODE = 'WL004';
+  END IF;
+  IF NEW.status = 'running' THEN
+    UPDATE windlass.holds h SET check_at = NEW.due_at WHERE h.claim = NEW.claim AND h.check_at > NEW.due_at;
+    RETURN NULL;
+  END IF;
+  IF OLD.due_at IS NOT NULL THEN
+    DELETE FROM windlass.line l
+    WHERE l.queue = OLD.queue AND l.priority = OLD.priority AND l.due_at = OLD.due_at AND l.id = OLD.id;
+  END IF;
+  IF NEW.due_at IS NOT NULL THEN
+    INSERT INTO windlass.line (queue, priority, due_at, id) VALUES (NEW.queue, NEW.priority, NEW.due_at, NEW.id);
+  END IF;
+  RETURN NULL;
 END $$;
 
 -- History is append-only; only a purge removes it, with its job.

@@ -10,6 +10,10 @@ EXECUTE FUNCTION windlass.guard();
 CREATE OR REPLACE TRIGGER jobs_facts BEFORE UPDATE OF id, queue, kind, priority, max_retries, parent_id, unique_policy,
   timeout_ms, lease_ms, grace_ms, backoff, created_at ON windlass.jobs FOR EACH ROW
 EXECUTE FUNCTION windlass.keep_facts();
+CREATE OR REPLACE TRIGGER jobs_line AFTER UPDATE ON windlass.jobs FOR EACH ROW
+WHEN (CASE NEW.status WHEN 'completed' THEN false WHEN 'running' THEN OLD.status = 'running' AND NEW.due_at < OLD.due_at
+  ELSE OLD.due_at IS DISTINCT FROM NEW.due_at OR OLD.status <> NEW.status END)
+EXECUTE FUNCTION windlass.follow();
 CREATE OR REPLACE TRIGGER jobs_ended_by_hand AFTER UPDATE ON windlass.jobs FOR EACH STATEMENT
 EXECUTE FUNCTION windlass.ended_by_hand();
 CREATE OR REPLACE TRIGGER job_events_immutable BEFORE UPDATE ON windlass.job_events FOR EACH ROW

@@ -2,7 +2,8 @@
 -- on them: new columns come last.
 CREATE OR REPLACE VIEW windlass.job_view AS
 SELECT j.id, j.kind, j.queue, j.status, j.waiting_for, j.wait_name, j.stage, j.progress, j.priority, j.attempt, j.retries,
-  j.max_retries, j.crashes, j.version, j.generation, j.due_at, j.deadline_at, j.worker_id, j.lease_expires_at,
+  j.max_retries, j.crashes, j.version, j.generation, j.due_at, j.deadline_at,
+  CASE WHEN j.status IN ('running', 'assigned') THEN j.worker_id END AS worker_id, j.lease_expires_at,
   c.agent_id, c.parent_id, c.tags, windlass.as_json(c.is_json, c.payload) AS payload,
   windlass.as_json(r.is_json, r.payload) AS result, j.error_code, windlass.as_json(e.is_json, e.payload) AS error,
   j.cancel_requested_at, j.created_at, j.started_at, j.updated_at, j.finished_at,
@@ -18,7 +19,12 @@ SELECT queue, count(*) FILTER (WHERE due_at <= clock_timestamp()) AS due,
   count(*) FILTER (WHERE due_at > clock_timestamp() AND status <> 'running') AS scheduled,
   count(*) FILTER (WHERE status = 'running') AS running,
   min(due_at) FILTER (WHERE status <> 'running' AND due_at <= clock_timestamp()) AS oldest_due_at
-FROM windlass.jobs WHERE due_at IS NOT NULL GROUP BY queue;
+FROM (
+  SELECT j.queue, j.status, j.due_at FROM windlass.line l JOIN windlass.jobs j ON j.id = l.id AND j.due_at = l.due_at
+  UNION ALL
+  SELECT j.queue, j.status, j.due_at FROM windlass.holds h CROSS JOIN LATERAL unnest(h.ids) i (id)
+  JOIN windlass.jobs j ON j.id = i.id AND j.claim = h.claim AND j.status = 'running'
+) live GROUP BY queue;
 CREATE OR REPLACE VIEW windlass.history_view AS
 SELECT job_id, version, seq, at, type, actor, attempt, generation, key,
   windlass.as_json(true, convert_to(detail, 'UTF8')) AS detail, windlass.as_json(is_json, payload) AS payload

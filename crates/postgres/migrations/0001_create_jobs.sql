@@ -16,9 +16,9 @@ CREATE TABLE windlass.guard (
 );
 
 -- Where each job stands. A fold of its log, except lease_expires_at and, while running, due_at.
--- What is in an index comes first: every update compares it, and finds it by walking along the row.
--- fillfactor: a job moves twice in its life; room on the page keeps its versions together, and leaves of the index,
--- where ids arrive in order, are spared splitting for them.
+-- No index of this table names a column that a plain claim or completion changes, so both are heap-only updates: no
+-- index entry is written for them. fillfactor: the three versions of a plain job's row fit on its page, also while an
+-- older snapshot keeps them; with less room two connections fell to 80 % heap-only updates.
 CREATE TABLE windlass.jobs (
   id                  uuid        NOT NULL PRIMARY KEY WITH (fillfactor = 40),
   queue               text        COLLATE "C" NOT NULL,
@@ -27,8 +27,8 @@ CREATE TABLE windlass.jobs (
   due_at              timestamptz,
   finished_at         timestamptz,
   deadline_at         timestamptz,
-  worker_id           text        COLLATE "C",
-  claim               bigint,     -- which claim handed it out: of the secret's hash, so that a repeat finds its own
+  worker_id           text        COLLATE "C",   -- who holds it, or held it last; it means nothing in other statuses
+  claim               bigint,     -- which claim handed it out last: its row in holds
   lease_hash          bytea,
   lease_expires_at    timestamptz,
   kind                text        NOT NULL,
@@ -64,6 +64,13 @@ CREATE TABLE windlass.jobs (
   created_at          timestamptz NOT NULL,
   started_at          timestamptz,
   updated_at          timestamptz NOT NULL,
+  -- What rare lists are driven by. They stay null in the life of a plain job.
+  parked              text        GENERATED ALWAYS AS (CASE WHEN status IN ('waiting', 'assigned') THEN status END) STORED,
+  assigned_to         text        COLLATE "C" GENERATED ALWAYS AS (CASE WHEN status = 'assigned' THEN worker_id END) STORED,
+  dead                text        GENERATED ALWAYS AS
+    (CASE WHEN status IN ('failed', 'timed_out', 'cancelled') THEN status END) STORED,
+  dead_at             timestamptz GENERATED ALWAYS AS
+    (CASE WHEN status IN ('failed', 'timed_out', 'cancelled') THEN finished_at END) STORED,
   CONSTRAINT numbers_within_their_limits CHECK (priority BETWEEN -5 AND 5 AND attempt >= 0
     AND retries BETWEEN 0 AND max_retries AND crashes >= 0 AND version > 0 AND generation >= 0
     AND progress BETWEEN 0 AND 100 AND signals >= 0 AND children >= 0 AND timeout_ms > 0 AND lease_ms > 0
@@ -78,23 +85,42 @@ CREATE TABLE windlass.jobs (
      AND (finished_at IS NULL OR due_at IS NULL)),
   CONSTRAINT dead_has_a_reason CHECK (status NOT IN ('failed', 'timed_out')
     OR (error_code IS NOT NULL AND error_version IS NOT NULL))
-) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000,
+) WITH (fillfactor = 25, autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 5000,
   autovacuum_vacuum_cost_delay = 0, autovacuum_analyze_scale_factor = 0.05);
 
 -- Where no two keys are alike, to look for such before a page is split is in vain: deduplicate_items.
 
--- Who is next.
-CREATE INDEX jobs_due ON windlass.jobs (queue, priority DESC, due_at, id)
-  WITH (deduplicate_items = off) WHERE due_at IS NOT NULL;
 CREATE INDEX jobs_deadline ON windlass.jobs (deadline_at, id)
   WITH (deduplicate_items = off) WHERE deadline_at IS NOT NULL;
--- A worker's dead entries pile up here; the claim keeps its repeat from wading through them.
-CREATE INDEX jobs_worker ON windlass.jobs (worker_id, claim, id)
-  WITH (deduplicate_items = off) WHERE worker_id IS NOT NULL;
-CREATE INDEX jobs_finished ON windlass.jobs (status, finished_at, id)
-  WITH (deduplicate_items = off) WHERE finished_at IS NOT NULL;
-CREATE INDEX jobs_parked ON windlass.jobs (status, id)
-  WITH (deduplicate_items = off) WHERE status IN ('waiting', 'assigned');
+CREATE INDEX jobs_parked ON windlass.jobs (parked, id)
+  WITH (deduplicate_items = off) WHERE parked IS NOT NULL;
+CREATE INDEX jobs_assigned ON windlass.jobs (assigned_to, id)
+  WITH (deduplicate_items = off) WHERE assigned_to IS NOT NULL;
+CREATE INDEX jobs_dead ON windlass.jobs (dead, dead_at, id)
+  WITH (deduplicate_items = off) WHERE dead IS NOT NULL;
+
+-- Who stands in line: one row per job with a due time that nobody holds. Derived: it points at jobs and never decides.
+-- The decision is made on the locked row of jobs, whose due_at must be the line's. Written only under that row's lock.
+CREATE TABLE windlass.line (
+  queue    text        COLLATE "C" NOT NULL,
+  priority smallint    NOT NULL,
+  due_at   timestamptz NOT NULL,
+  id       uuid        NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
+  autovacuum_analyze_scale_factor = 0.05);
+CREATE INDEX line_due ON windlass.line (queue, priority DESC, due_at, id) WITH (deduplicate_items = off);
+
+-- What is held: one row per claim, not per job. Derived, like the line: of its jobs, those count whose row names this
+-- claim and is running. Nothing of it is due before check_at; from then on jobs whose lease is over go back into line.
+CREATE TABLE windlass.holds (
+  claim     bigint      NOT NULL PRIMARY KEY,
+  worker_id text        COLLATE "C" NOT NULL,
+  check_at  timestamptz NOT NULL,
+  ids       uuid[]      NOT NULL
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+ALTER TABLE windlass.holds ALTER ids SET STORAGE EXTERNAL;
+CREATE INDEX holds_check ON windlass.holds (check_at);
+CREATE INDEX holds_worker ON windlass.holds (worker_id, claim);
 
 -- What happened, append-only. Event 1 carries the payload and the immutable facts; lists filter by them here,
 -- where they are written once, never on the churning row.
@@ -124,6 +150,9 @@ CREATE UNIQUE INDEX job_events_key ON windlass.job_events (job_id, key) WHERE ke
 -- What is new to a reader, and the order of what a reader missed that was away for long.
 CREATE INDEX job_events_tx ON windlass.job_events (tx);
 CREATE INDEX job_events_seq ON windlass.job_events (seq) WITH (deduplicate_items = off);
+-- Completed jobs by when they ended: a job completes once, and this event never changes.
+CREATE INDEX job_events_completed ON windlass.job_events (at, job_id)
+  WITH (deduplicate_items = off) WHERE type = 'job_completed';
 CREATE INDEX job_events_kind ON windlass.job_events (kind, job_id)
   WITH (deduplicate_items = off) WHERE kind IS NOT NULL;
 CREATE INDEX job_events_agent ON windlass.job_events (agent_id, job_id)
@@ -249,8 +278,22 @@ COMMENT ON COLUMN windlass.jobs.due_at IS
 COMMENT ON COLUMN windlass.jobs.finished_at IS 'When it ended; null while it lives.';
 COMMENT ON COLUMN windlass.jobs.deadline_at IS
   'When the engine must act: end of a wait, lapse of an assignment, forced cancel, timeout. Null if never.';
-COMMENT ON COLUMN windlass.jobs.worker_id IS 'Which worker holds it or is assigned it.';
-COMMENT ON COLUMN windlass.jobs.claim IS 'Number of the claim that handed it out.';
+COMMENT ON COLUMN windlass.jobs.worker_id IS 'Which worker holds it or is assigned it; once completed, which held it last.';
+COMMENT ON COLUMN windlass.jobs.claim IS 'Number of the claim that handed it out last: its row in holds.';
+COMMENT ON COLUMN windlass.jobs.parked IS 'The status while it waits or is assigned; drives lists.';
+COMMENT ON COLUMN windlass.jobs.assigned_to IS 'The worker while it is assigned; drives lists.';
+COMMENT ON COLUMN windlass.jobs.dead IS 'The status once it failed, timed out or was cancelled; drives lists.';
+COMMENT ON COLUMN windlass.jobs.dead_at IS 'When that happened; drives lists.';
+COMMENT ON TABLE windlass.line IS 'Who stands in line: one row per job with a due time that nobody holds. Derived from jobs.';
+COMMENT ON COLUMN windlass.line.queue IS 'Queue of the job.';
+COMMENT ON COLUMN windlass.line.priority IS 'Priority of the job.';
+COMMENT ON COLUMN windlass.line.due_at IS 'From when it may be claimed.';
+COMMENT ON COLUMN windlass.line.id IS 'The job.';
+COMMENT ON TABLE windlass.holds IS 'What is held: one row per claim. Derived from jobs.';
+COMMENT ON COLUMN windlass.holds.claim IS 'Number of the claim.';
+COMMENT ON COLUMN windlass.holds.worker_id IS 'Who claimed.';
+COMMENT ON COLUMN windlass.holds.check_at IS 'No lease of this claim is over before.';
+COMMENT ON COLUMN windlass.holds.ids IS 'Jobs that it took; those count whose row names this claim and is running.';
 COMMENT ON COLUMN windlass.jobs.lease_hash IS 'Hash of the holder''s token, exactly while running.';
 COMMENT ON COLUMN windlass.jobs.lease_expires_at IS 'When the holder must have stopped by itself, exactly while running.';
 COMMENT ON COLUMN windlass.jobs.kind IS 'What to do: names the handler.';

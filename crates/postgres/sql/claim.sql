@@ -9,13 +9,20 @@
 -- The row itself does not travel: of a job that was only created and claimed it is the fold of those two events.
 -- A limit that the planner does not know keeps it from reading all that is due and sorting it, when that seems little.
 -- Its plan is kept, with nested loops only: rows go by the place where they were locked.
+-- The line points and the locked row of jobs decides: its due_at must still be the line's.
+-- Mirrors core's decide() for Command::Claim.
 -- Differs: SQLite reads the rows and decides them one by one.
 WITH moment AS MATERIALIZED (
   SELECT coalesce($6::timestamptz, clock_timestamp()) AS now, 'worker:' || $3 AS actor
 ), held AS MATERIALIZED (
-  SELECT id FROM windlass.jobs
-  WHERE $12::boolean AND claim = $11::bigint AND worker_id = $3 AND status = 'running' AND due_at > (SELECT now FROM moment)
-    AND lease_hash = substring(sha256(substring(sha256($4::bytea || uuid_send(id) || int4send(attempt)) FOR 16)) FOR 16)
+  SELECT j.id FROM windlass.holds h CROSS JOIN LATERAL unnest(h.ids) i (id) CROSS JOIN LATERAL (
+    SELECT id, attempt, lease_hash FROM windlass.jobs
+    WHERE jobs.id = i.id AND claim = h.claim AND worker_id = $3 AND status = 'running'
+      AND due_at > (SELECT now FROM moment) OFFSET 0
+  ) j
+  WHERE $12::boolean AND h.claim = $11::bigint
+    AND j.lease_hash
+      = substring(sha256(substring(sha256($4::bytea || uuid_send(j.id) || int4send(j.attempt)) FOR 16)) FOR 16)
 ), probe AS MATERIALIZED (
   SELECT q.queue, p.priority, p.place, p.from_due, p.from_id, until.due_at AS until_due, until.id AS until_id
   FROM unnest($1::text[]) WITH ORDINALITY q (queue, n) CROSS JOIN LATERAL (
@@ -23,7 +30,7 @@ WITH moment AS MATERIALIZED (
       coalesce(($9::uuid[])[place], '00000000-0000-0000-0000-000000000000') AS from_id
     FROM (SELECT priority, (q.n * 11 - 5 - priority)::int AS place FROM generate_series(5, -5, -1) priority) p
   ) p LEFT JOIN LATERAL (
-    SELECT due_at, id FROM windlass.jobs
+    SELECT due_at, id FROM windlass.line
     WHERE cardinality($7::text[]) > 0 AND queue = q.queue AND priority = p.priority
       AND due_at <= (SELECT now FROM moment) AND (due_at, id) >= (p.from_due, p.from_id)
     ORDER BY due_at, id OFFSET $10::bigint LIMIT 1
@@ -32,18 +39,23 @@ WITH moment AS MATERIALIZED (
     AND NOT EXISTS (SELECT 1 FROM held)
   ORDER BY place
 ), due AS MATERIALIZED (
-  SELECT j.tid, j.id, j.due_at, j.ends, j.expires, probe.place FROM probe CROSS JOIN LATERAL (
-    SELECT ctid AS tid, id, due_at, status = 'running' AND (cancel_requested_at IS NOT NULL OR crashes >= 2
-      OR coalesce(deadline_at <= (SELECT now FROM moment), false)) AS ends,
-      (SELECT now FROM moment) + least(coalesce(lease_ms, $5), timeout_ms) * interval '1 millisecond' AS expires
-    FROM windlass.jobs
-    WHERE queue = probe.queue AND priority = probe.priority AND due_at <= (SELECT now FROM moment)
-      AND (due_at, id) >= (probe.from_due, probe.from_id)
-      AND (due_at, id) < (coalesce(probe.until_due, 'infinity'),
-        coalesce(probe.until_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
-      AND (cardinality($7::text[]) = 0 OR kind = ANY ($7))
-    ORDER BY due_at, id LIMIT (SELECT $2::bigint) FOR UPDATE SKIP LOCKED
-  ) j LIMIT $2
+  SELECT d.line, d.tid, d.id, d.due_at, d.ends, d.expires, probe.place FROM probe CROSS JOIN LATERAL (
+    SELECT l.line, l.due_at, l.id, j.tid, j.ends, j.expires FROM (
+      SELECT ctid AS line, due_at, id FROM windlass.line
+      WHERE queue = probe.queue AND priority = probe.priority AND due_at <= (SELECT now FROM moment)
+        AND (due_at, id) >= (probe.from_due, probe.from_id)
+        AND (due_at, id) < (coalesce(probe.until_due, 'infinity'),
+          coalesce(probe.until_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
+      ORDER BY due_at, id OFFSET 0
+    ) l CROSS JOIN LATERAL (
+      SELECT ctid AS tid, status = 'running' AND (cancel_requested_at IS NOT NULL OR crashes >= 2
+        OR coalesce(deadline_at <= (SELECT now FROM moment), false)) AS ends,
+        (SELECT now FROM moment) + least(coalesce(lease_ms, $5), timeout_ms) * interval '1 millisecond' AS expires
+      FROM windlass.jobs
+      WHERE jobs.id = l.id AND jobs.due_at = l.due_at AND (cardinality($7::text[]) = 0 OR kind = ANY ($7))
+      FOR UPDATE SKIP LOCKED
+    ) j LIMIT (SELECT $2::bigint)
+  ) d LIMIT $2
 ), ending AS MATERIALIZED (
   SELECT place, due_at, id FROM due WHERE ends ORDER BY place, due_at, id LIMIT 1
 ), moved AS (
@@ -58,10 +70,17 @@ WITH moment AS MATERIALIZED (
   FROM due d
   WHERE j.ctid = d.tid AND ((SELECT id FROM ending) IS NULL
     OR (d.place, d.due_at, d.id) < (SELECT place, due_at, id FROM ending))
-  RETURNING j.id, d.place, d.due_at AS was_due, j.version, j.attempt, j.generation, j.lease_hash, j.updated_at
+  RETURNING j.id, d.line, d.place, d.due_at AS was_due, j.due_at, j.version,
+    j.attempt, j.generation, j.lease_hash, j.updated_at
 ), logged AS (
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, lease)
   SELECT id, version, updated_at, 'job_claimed', (SELECT actor FROM moment), attempt, generation, lease_hash FROM moved
+), unlined AS (
+  DELETE FROM windlass.line WHERE ctid = ANY (ARRAY(SELECT line FROM moved))
+), kept AS (
+  INSERT INTO windlass.holds (claim, worker_id, check_at, ids)
+  SELECT $11, $3, min(due_at), array_agg(id) FROM moved HAVING count(*) > 0
+  ON CONFLICT (claim) DO UPDATE SET ids = holds.ids || excluded.ids, check_at = least(holds.check_at, excluded.check_at)
 )
 SELECT 'taken', m.id, m.place, m.was_due, m.version, (SELECT now FROM moment), e.at, e.detail, e.is_json, e.payload
 FROM moved m LEFT JOIN windlass.job_events e ON e.job_id = m.id AND e.version = 1

@@ -3,5 +3,5 @@
 -- Differs: the order names the index to read them through; no other has it.
 SELECT count(*) FROM (
   SELECT 1 FROM windlass.jobs
-  WHERE status >= $2 AND status <= $2 AND status IN ('waiting', 'assigned') AND due_at IS NULL
-  ORDER BY status, id LIMIT (SELECT $1::bigint)) parked
+  WHERE parked >= $2 AND parked <= $2 AND parked IS NOT NULL AND due_at IS NULL
+  ORDER BY parked, id LIMIT (SELECT $1::bigint)) parked

@@ -20,6 +20,11 @@ WITH moment AS MATERIALIZED (
     $9::int[], $10::uuid[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::text[], $16::boolean[])
     a (id, queue, kind, priority, run_at, delay_ms, max_retries, parent_id, unique_policy, timeout_ms, lease_ms, grace_ms,
       backoff, has_metadata)
+), lined AS (
+  INSERT INTO windlass.line (queue, priority, due_at, id)
+  SELECT coalesce(queue, ($4)[1]), coalesce(priority, 0),
+    coalesce(run_at, now + delay_ms * interval '1 millisecond', now), id
+  FROM moment CROSS JOIN unnest($3, $4, $6, $7, $8) a (id, queue, priority, run_at, delay_ms)
 ), logged AS (
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail, is_json, payload, kind,
     agent_id, parent_id, tags)

@@ -1,7 +1,7 @@
 -- Renews leases, each for itself: the one change without an event. A row that somebody else holds locked, or that was
 -- refused, is left out, and is looked at by itself.
 -- $1 jobs  $2 lease hashes  $3 extend_ms  $4 now or null
--- coalesce keeps the planner from the line of what is due, which seems empty if it was when statistics were gathered.
+-- A hold is not touched: when it is looked at, what was renewed is found to be held still.
 -- Differs: SQLite renews row by row.
 WITH moment AS MATERIALIZED (
   SELECT coalesce($4::timestamptz, clock_timestamp()) AS now
@@ -9,7 +9,7 @@ WITH moment AS MATERIALIZED (
   SELECT j.tid FROM unnest($1::uuid[], $2::bytea[]) a (id, hash) CROSS JOIN LATERAL (
     SELECT ctid AS tid FROM windlass.jobs j
     WHERE j.id = a.id AND j.status = 'running' AND j.lease_hash = a.hash
-      AND coalesce(j.due_at > (SELECT now FROM moment), false) AND (j.deadline_at IS NULL
+      AND j.due_at > (SELECT now FROM moment) AND (j.deadline_at IS NULL
         OR j.deadline_at > (SELECT now FROM moment))
     FOR UPDATE SKIP LOCKED
   ) j

@@ -1,4 +1,5 @@
--- Finished jobs of a status, last finished first.
+-- Jobs that failed, timed out or were cancelled, last finished first.
 -- $1 status  $2 before finished_at  $3 before id  $4 limit
-SELECT * FROM windlass.jobs WHERE status = $1 AND finished_at IS NOT NULL AND (finished_at, id) < ($2, $3)
-ORDER BY finished_at DESC, id DESC LIMIT (SELECT $4::bigint)
+-- Differs: completed ones are found by their event (list_completed).
+SELECT * FROM windlass.jobs WHERE dead = $1 AND dead IS NOT NULL AND (dead_at, id) < ($2, $3)
+ORDER BY dead_at DESC, id DESC LIMIT (SELECT $4::bigint)

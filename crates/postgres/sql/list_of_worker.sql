@@ -1,4 +1,10 @@
 -- Held and assigned jobs of one worker.
 -- $1 worker  $2 after id  $3 limit
--- Differs: the index has them by claim, so the worker's are sorted; never all jobs in the order of their ids.
-SELECT * FROM (SELECT * FROM windlass.jobs WHERE worker_id = $1 AND id > $2 OFFSET 0) held ORDER BY id LIMIT $3
+-- Differs: what is held is found through the worker's claims.
+SELECT j.* FROM (
+  SELECT i.id, h.claim FROM windlass.holds h CROSS JOIN LATERAL unnest(h.ids) i (id) WHERE h.worker_id = $1
+  UNION ALL
+  SELECT id, NULL FROM windlass.jobs WHERE assigned_to IS NOT NULL AND assigned_to = $1
+) of JOIN windlass.jobs j ON j.id = of.id AND j.worker_id = $1
+  AND CASE WHEN of.claim IS NULL THEN j.status = 'assigned' ELSE j.status = 'running' AND j.claim = of.claim END
+WHERE of.id > $2 ORDER BY of.id LIMIT (SELECT $3::bigint)

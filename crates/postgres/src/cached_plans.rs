@@ -12,8 +12,8 @@ use sha2::{Digest, Sha256};
 use windlass_core::lease::hex;
 
 /// What a transaction says before such a statement where its function is not there: another version made the guard.
-pub(crate) const PINNED: &str =
-    "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off";
+pub(crate) const PINNED: &str = "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; \
+     SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off";
 
 /// A statement as a function.
 struct Kept {
@@ -25,7 +25,7 @@ struct Kept {
     gives: &'static [&'static str],
 }
 
-const KEPT: [Kept; 5] = [
+const KEPT: [Kept; 6] = [
     Kept {
         name: "enqueue",
         sql: sql!("enqueue"),
@@ -93,9 +93,10 @@ const KEPT: [Kept; 5] = [
     Kept {
         name: "settle_complete",
         sql: sql!("settle_complete"),
-        takes: &["uuid[]", "bytea[]", "bytea[]", "boolean[]", "timestamptz", "boolean"],
+        takes: &["uuid[]", "bytea[]", "bytea[]", "boolean[]", "timestamptz"],
         gives: &["uuid", "bigint"],
     },
+    Kept { name: "recover", sql: sql!("recover"), takes: &["timestamptz", "bigint"], gives: &["bigint"] },
     Kept {
         name: "extend",
         sql: sql!("extend"),

@@ -25,6 +25,9 @@ use windlass_store::{ClaimMany, ClaimOne, Claimed, EnqueueClaimed, EnqueuedClaim
 
 pub(crate) use positions::Positions;
 
+/// The most claims whose leases are looked at in one statement.
+const RECOVER_MAX: i64 = 20;
+
 /// What one claim statement did.
 #[derive(Default)]
 struct Taken {
@@ -52,6 +55,7 @@ pub(crate) async fn claim(
         return Ok(Vec::new());
     }
     let mut course = positions.begin(&request, now.is_some());
+    recover(connections, positions, now).await?;
     let request = Arc::new(request);
     let (mut claimed, mut first) = (Vec::new(), true);
     loop {
@@ -92,6 +96,19 @@ pub(crate) async fn claim(
     }
     positions.end(&request, course);
     Ok(claimed)
+}
+
+/// Puts jobs whose lease is over back into line. Everybody who claims does so, twice a second.
+async fn recover(connections: &Arc<Connections>, positions: &Positions, now: Now) -> StoreResult<()> {
+    if now.is_none() && !positions.recovers() {
+        return Ok(());
+    }
+    loop {
+        let looked = connections.single(move |db| Box::pin(db.recover(now))).await?;
+        if looked < RECOVER_MAX {
+            return Ok(());
+        }
+    }
 }
 
 /// Ends a job that cannot be handed out, by itself: its lease was lost and it was to be cancelled, is past its
@@ -173,6 +190,12 @@ impl Tx<'_> {
 }
 
 impl Db<'_> {
+    /// Looks at holds whose time has come, and tells how many there were.
+    async fn recover(&self, now: Now) -> Tried<i64> {
+        let rows = self.rows_kept(sql!("recover"), params![now.map(Ts), RECOVER_MAX]).await?;
+        Ok(rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or_default())
+    }
+
     async fn claim(
         &self,
         request: &ClaimMany,

@@ -78,6 +78,19 @@ impl<'c> Db<'c> {
         self.rows(sql, params).await?.iter().map(read).collect()
     }
 
+    /// All rows of a list, read along an index whatever statistics say. Inside a transaction, which then plans so to its end.
+    pub(crate) async fn listed<T>(
+        &self,
+        sql: &'static str,
+        params: &Params<'_>,
+        read: impl Fn(&Row) -> Tried<T> + Send,
+    ) -> Tried<Vec<T>> {
+        let (pinned, rows) =
+            tokio::join!(biased; self.client.batch_execute(cached_plans::PINNED), self.rows(sql, params));
+        pinned?;
+        rows?.iter().map(read).collect()
+    }
+
     /// At most one row.
     pub(crate) async fn one<T>(
         &self,
@@ -333,6 +346,9 @@ impl<'c> Tx<'c> {
     ) -> Boxed<'a, Tried<()>> {
         Box::pin(async move {
             let (job, now) = (&step.job, step.event.at);
+            if let (Some(claim), Status::Running) = (claim, job.status) {
+                self.hold_job(job, claim).await?;
+            }
             let append = self.append_event(&step.event);
             let (_, moved) = tokio::try_join!(biased; append, self.move_job(job, claim))?;
             if !moved {
@@ -345,6 +361,12 @@ impl<'c> Tx<'c> {
             }
             Ok(())
         })
+    }
+
+    /// Takes a job that is about to be handed out from the line, and notes that this claim holds it.
+    async fn hold_job(&self, job: &Job, claim: i64) -> Tried<()> {
+        let worker = job.worker_id.as_ref().map_or("", Who::as_str);
+        self.execute(sql!("hold_job"), params![uuid(job.id), claim, worker, job.due_at.map(Ts)]).await
     }
 
     async fn move_job(&self, job: &Job, claim: Option<i64>) -> Tried<bool> {

@@ -7,7 +7,7 @@ use crate::param::params;
 use crate::pool::{Connections, spawned};
 use crate::row::{Columns, Ts};
 use std::sync::Arc;
-use windlass_core::Timestamp;
+use windlass_core::{JobId, Timestamp};
 use windlass_store::StoreResult;
 
 /// How often a pooler gets the chance to show itself: between two looks others may have used its connections.
@@ -85,6 +85,38 @@ impl PostgresStore {
             Ok(Condition { tables, pooled, ..found.ok_or_else(missing)? })
         })
         .await
+    }
+
+    /// Jobs that the line or the holds lost or have twice, and entries of the line that point at nothing, each with what is
+    /// wrong. These tables are derived from `jobs`; [`PostgresStore::mend_line`] derives them anew.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub async fn out_of_line(&self, limit: i64) -> StoreResult<Vec<(JobId, String)>> {
+        let read = |r: &tokio_postgres::Row| {
+            let mut c = Columns::new(r, 0);
+            Ok((c.job_id()?, c.get()?))
+        };
+        self.connections
+            .read(move |db| Box::pin(async move { db.all(sql!("out_of_line"), params![limit], read).await }))
+            .await
+    }
+
+    /// Puts right what [`PostgresStore::out_of_line`] finds, and returns how many entries changed.
+    ///
+    /// # Errors
+    /// If the server does not answer.
+    pub async fn mend_line(&self) -> StoreResult<i64> {
+        self.connections
+            .transact(None, |tx| {
+                Box::pin(async move {
+                    let changed =
+                        tx.one(sql!("mend_line"), params![], |r| Ok(r.try_get::<_, i64>(0)?)).await?;
+                    tx.mark(true);
+                    Ok(changed.unwrap_or_default())
+                })
+            })
+            .await
     }
 }
 

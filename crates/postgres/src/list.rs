@@ -31,6 +31,10 @@ pub(crate) fn page(limit: usize) -> i64 {
     limit.clamp(1, PAGE_MAX) as i64
 }
 
+fn counted(row: &tokio_postgres::Row) -> Tried<i64> {
+    Ok(row.try_get(0)?)
+}
+
 impl Db<'_> {
     pub(crate) async fn jobs(&self, request: &List, _: Now) -> Tried<Result<Page<Listed>, Refusal>> {
         let order = request.filter.order();
@@ -120,9 +124,15 @@ impl Db<'_> {
         };
         let mut merged = Vec::new();
         for status in &filter.statuses {
-            merged.extend(
-                self.all(sql!("list_finished"), params![status.as_str(), Ts(at), id, size], row::job).await?,
-            );
+            merged.extend(match status {
+                Status::Completed => {
+                    self.listed(sql!("list_completed"), params![Ts(at), id, size], row::job).await?
+                }
+                _ => {
+                    self.listed(sql!("list_finished"), params![status.as_str(), Ts(at), id, size], row::job)
+                        .await?
+                }
+            });
         }
         merged.sort_by_key(|job: &Job| Reverse((job.finished_at, job.id)));
         merged.dedup_by_key(|job| job.id);
@@ -148,7 +158,7 @@ impl Db<'_> {
             };
             let left = size - chunk.len() as i64;
             chunk.extend(
-                self.all(sql!("list_due"), params![queue.as_str(), priority, Ts(due), id, left], row::job)
+                self.listed(sql!("list_due"), params![queue.as_str(), priority, Ts(due), id, left], row::job)
                     .await?,
             );
             if chunk.len() as i64 >= size {
@@ -168,7 +178,7 @@ impl Db<'_> {
             Some(_) => sql!("list_of_worker"),
             None => sql!("list_by_worker"),
         };
-        self.all(statement, params![worker, id, size], row::job).await
+        self.listed(statement, params![worker, id, size], row::job).await
     }
 
     async fn chunk_parked(&self, filter: &Filter, after: Option<&Cursor>, size: i64) -> Tried<Vec<Job>> {
@@ -183,14 +193,16 @@ impl Db<'_> {
                 _ => Uuid::nil(),
             };
             let left = size - chunk.len() as i64;
-            chunk.extend(self.all(sql!("list_parked"), params![status.as_str(), id, left], row::job).await?);
+            chunk.extend(
+                self.listed(sql!("list_parked"), params![status.as_str(), id, left], row::job).await?,
+            );
         }
         Ok(chunk)
     }
 
     /// Queues with a job that has a due time, in no order.
     pub(crate) async fn queue_names(&self) -> Tried<Vec<String>> {
-        self.all(sql!("queue_names"), params![], |r| Ok(r.try_get(0)?)).await
+        self.listed(sql!("queue_names"), params![], |r| Ok(r.try_get(0)?)).await
     }
 
     pub(crate) async fn counts(&self, request: &i64, _: Now) -> Tried<Counts> {
@@ -198,12 +210,15 @@ impl Db<'_> {
         // One read serves all statuses, so it may have to look past many of one to find some of another.
         let scan = (cap * 10).max(10_000);
         let by_status = |r: &tokio_postgres::Row| Ok((r.try_get::<_, String>(0)?, r.try_get::<_, i64>(1)?));
-        let due = self.all(sql!("count_due"), params![scan + 1], by_status).await?;
+        let due = self.listed(sql!("count_due"), params![scan + 1], by_status).await?;
         let due_capped = due.iter().map(|(_, n)| n).sum::<i64>() > scan;
         let mut statuses = Vec::new();
         for status in Status::ALL {
             let here = due.iter().find(|(s, _)| s == status.as_str()).map_or(0, |(_, n)| *n);
             let n = match status {
+                Status::Completed => {
+                    self.listed(sql!("count_completed"), params![cap + 1], counted).await?.into_iter().sum()
+                }
                 s if s.is_terminal() => self.counted(sql!("count_finished"), cap, s).await?,
                 s @ (Status::Waiting | Status::Assigned) => {
                     here + self.counted(sql!("count_parked"), cap, s).await?
@@ -219,9 +234,8 @@ impl Db<'_> {
     }
 
     async fn counted(&self, statement: &'static str, cap: i64, status: Status) -> Tried<i64> {
-        let n =
-            self.one(statement, params![cap + 1, status.as_str()], |r| Ok(r.try_get::<_, i64>(0)?)).await?;
-        Ok(n.unwrap_or_default())
+        let n = self.listed(statement, params![cap + 1, status.as_str()], counted).await?;
+        Ok(n.into_iter().sum())
     }
 
     pub(crate) async fn events(&self, request: &ReadEvents, _: Now) -> Tried<Vec<Event>> {

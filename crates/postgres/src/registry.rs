@@ -89,7 +89,7 @@ impl Db<'_> {
             let mut c = Columns::new(r, 0);
             Ok((c.get()?, (c.get()?, c.opt_time()?)))
         };
-        let depths = self.all(sql!("queue_depth"), params![queues, Ts(now), cap + 1], read).await?;
+        let depths = self.listed(sql!("queue_depth"), params![queues, Ts(now), cap + 1], read).await?;
         Ok(depths.into_iter().collect())
     }
 

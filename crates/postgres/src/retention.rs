@@ -13,14 +13,13 @@ impl Db<'_> {
         let limit = crate::list::page(request.limit);
         let mut finished: Vec<Job> = Vec::new();
         for status in Status::ALL.into_iter().filter(|s| s.is_terminal()) {
-            finished.extend(
-                self.all(
-                    sql!("archive"),
-                    params![Ts(request.finished_before), limit, status.as_str()],
-                    row::job,
-                )
-                .await?,
-            );
+            let before = Ts(request.finished_before);
+            finished.extend(match status {
+                Status::Completed => {
+                    self.listed(sql!("archive_completed"), params![before, limit], row::job).await?
+                }
+                _ => self.listed(sql!("archive"), params![before, limit, status.as_str()], row::job).await?,
+            });
         }
         finished.sort_by_key(|job| (job.finished_at, job.id));
         finished.truncate(limit as usize);

@@ -109,7 +109,7 @@ pub(crate) fn who(text: &str) -> Option<Who> {
 /// A row of `jobs`, its columns in the order of the table from the first column on.
 pub(crate) fn job(row: &Row) -> Tried<Job> {
     let mut c = Columns::new(row, 0);
-    Ok(Job {
+    let mut job = Job {
         id: c.job_id()?,
         queue: c.text(name)?,
         priority: c.get::<i16>()?.into(),
@@ -153,7 +153,10 @@ pub(crate) fn job(row: &Row) -> Tried<Job> {
         created_at: c.time()?,
         started_at: c.opt_time()?,
         updated_at: c.time()?,
-    })
+    };
+    // The column keeps who held it last.
+    job.worker_id = job.worker_id.filter(|_| matches!(job.status, Status::Running | Status::Assigned));
+    Ok(job)
 }
 
 /// A row of `job_events` from column `first` on; its place in the feed is that column.

@@ -8,6 +8,7 @@ use crate::pool::{Connections, spawned};
 use crate::row::{self, Ts};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
+use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 use windlass_core::decide::{Command, decide};
 use windlass_core::limits::{self, BATCH_MAX, PAYLOAD_MAX_BYTES};
@@ -78,71 +79,44 @@ async fn alone(connections: &Arc<Connections>, request: &Arc<Settle>, now: Now) 
     rest(connections, request, completed, now).await
 }
 
-/// Completes what is held and simple, in one round trip. What is left out of several is asked for once more, and then waited
-/// for: a claim that raced another holds rows of it locked until it ends, and one by one they would cost ten times as much.
+/// Completes what is held and simple, in one round trip. It waits for locked rows a moment: a claim that raced another holds
+/// rows of it locked until it ends. Where one stays locked, the others are completed without it.
 async fn complete(
     connections: &Arc<Connections>,
     requests: Vec<Arc<Settle>>,
     now: Now,
 ) -> Tried<Vec<Completed>> {
     let mut completed = vec![Completed::new(); requests.len()];
-    let requests = Arc::new(requests);
-    for wait in [false, true] {
-        let left = |with| completions(&requests, with, &completed);
-        let (with, without) = (left(true), left(false));
-        let asked = with.len() + without.len();
-        let found = match complete_once(connections, &requests, with, without, wait, now).await {
-            Ok(found) => found,
-            Err(failure) if completed.iter().all(HashMap::is_empty) => return Err(failure),
-            Err(failure) if failure.may_be_one_items() => return Ok(completed),
-            Err(failure) => return Err(Failure::Partly(Box::new(failure))),
-        };
-        let left = asked - found.len();
-        if !found.is_empty() {
-            connections.wakeups.hint(false);
+    let places = completions(&requests);
+    if places.is_empty() {
+        return Ok(completed);
+    }
+    let asked = Arc::new((requests, places));
+    let waited = Arc::clone(&asked);
+    let found = connections
+        .try_single(true, move |db| {
+            let waited = Arc::clone(&waited);
+            Box::pin(async move { db.complete(&waited.0, &waited.1, now).await })
+        })
+        .await;
+    let found = match found {
+        Err(failure) if failure.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+            connections
+                .try_transact(now, move |tx| {
+                    let asked = Arc::clone(&asked);
+                    Box::pin(async move { tx.complete_free(&asked.0, &asked.1, now).await })
+                })
+                .await?
         }
-        for (place, version) in found {
-            completed[place.request].insert(place.item, version);
-        }
-        if left <= 1 {
-            break;
-        }
+        found => found?,
+    };
+    if !found.is_empty() {
+        connections.wakeups.hint(false);
+    }
+    for (place, version) in found {
+        completed[place.request].insert(place.item, version);
     }
     Ok(completed)
-}
-
-async fn complete_once(
-    connections: &Arc<Connections>,
-    requests: &Arc<Vec<Arc<Settle>>>,
-    with: Vec<Place>,
-    without: Vec<Place>,
-    wait: bool,
-    now: Now,
-) -> Tried<Vec<(Place, Version)>> {
-    if with.is_empty() && without.is_empty() {
-        return Ok(Vec::new());
-    }
-    let (merged, asked) = (requests.len() > 1, Arc::new((Arc::clone(requests), with, without)));
-    let (mut with, without) = connections
-        .try_single(merged || wait, move |db| {
-            let asked = Arc::clone(&asked);
-            Box::pin(async move {
-                let (requests, with, without) = &*asked;
-                let job = |place: &Place| uuid(requests[place.request].items[place.item].job);
-                let waited: Vec<Uuid> = with.iter().chain(without).filter(|_| wait).map(job).collect();
-                // All of them are on their way before the first is answered.
-                let (_, with, without) = tokio::try_join!(
-                    biased;
-                    db.wait_for(waited),
-                    db.complete(requests, with, true, now),
-                    db.complete(requests, without, false, now)
-                )?;
-                Ok((with, without))
-            })
-        })
-        .await?;
-    with.extend(without);
-    Ok(with)
 }
 
 /// Where an item stands among several requests.
@@ -152,17 +126,16 @@ struct Place {
     item: usize,
 }
 
-/// The first completion of each job, by whether it has a result, without those that are made.
-fn completions(requests: &[Arc<Settle>], with_result: bool, made: &[Completed]) -> Vec<Place> {
+/// The first completion of each job.
+fn completions(requests: &[Arc<Settle>]) -> Vec<Place> {
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     for (request, asked) in requests.iter().enumerate() {
         for (item, settled) in asked.items.iter().take(BATCH_MAX).enumerate() {
             let first = seen.insert(settled.job);
             let small = |p: &Payload| fits("result", Some(p), PAYLOAD_MAX_BYTES).is_ok();
-            let plain = matches!(&settled.outcome, Outcome::Complete(r)
-                if r.is_some() == with_result && r.as_ref().is_none_or(small));
-            if first && plain && !made[request].contains_key(&item) {
+            let plain = matches!(&settled.outcome, Outcome::Complete(r) if r.as_ref().is_none_or(small));
+            if first && plain {
                 found.push(Place { request, item });
             }
         }
@@ -222,25 +195,19 @@ async fn settle_one(connections: &Arc<Connections>, item: SettleItem, now: Now) 
 }
 
 impl Db<'_> {
-    /// Locks these rows, by id, for the rest of the transaction.
-    async fn wait_for(&self, jobs: Vec<Uuid>) -> Tried<()> {
-        if jobs.is_empty() {
-            return Ok(());
-        }
-        self.rows(sql!("lock_jobs"), params![jobs]).await.map(|_| ())
-    }
-
     /// Completes what is held and simple; answers the versions by the item's place.
     async fn complete(
         &self,
         requests: &[Arc<Settle>],
         places: &[Place],
-        with_result: bool,
         now: Now,
     ) -> Tried<Vec<(Place, Version)>> {
         if places.is_empty() {
             return Ok(Vec::new());
         }
+        let mut places = places.to_vec();
+        // All lock in one order.
+        places.sort_by_key(|p| requests[p.request].items[p.item].job);
         let items: Vec<&SettleItem> = places.iter().map(|p| &requests[p.request].items[p.item]).collect();
         let ids: Vec<Uuid> = items.iter().map(|i| uuid(i.job)).collect();
         let hashes: Vec<[u8; 16]> = items.iter().map(|i| i.token.hash().0).collect();
@@ -248,7 +215,7 @@ impl Db<'_> {
         let bytes: Vec<Option<&[u8]>> = items.iter().map(|i| result(i).map(Payload::as_bytes)).collect();
         let json: Vec<Option<bool>> = items.iter().map(|i| result(i).map(Payload::is_json)).collect();
         let now = now.map(Ts);
-        let params = params![ids, hashes, bytes, json, now, with_result];
+        let params = params![ids, hashes, bytes, json, now];
         let moved = self.rows_kept(sql!("settle_complete"), params).await?;
         let by_id: HashMap<Uuid, Place> = ids.iter().copied().zip(places.iter().copied()).collect();
         let place = |r: &tokio_postgres::Row| Ok((by_id[&r.try_get::<_, Uuid>(0)?], r.try_get(1)?));
@@ -257,6 +224,21 @@ impl Db<'_> {
 }
 
 impl Tx<'_> {
+    /// The same for those whose rows nobody has locked.
+    async fn complete_free(
+        &self,
+        requests: &[Arc<Settle>],
+        places: &[Place],
+        now: Now,
+    ) -> Tried<Vec<(Place, Version)>> {
+        let job = |p: &Place| uuid(requests[p.request].items[p.item].job);
+        let ids: Vec<Uuid> = places.iter().map(job).collect();
+        let free = self.all(sql!("lock_free"), params![ids], |r| Ok(r.try_get::<_, Uuid>(0)?)).await?;
+        let free: HashSet<Uuid> = free.into_iter().collect();
+        let places: Vec<Place> = places.iter().copied().filter(|p| free.contains(&job(p))).collect();
+        self.complete(requests, &places, now).await
+    }
+
     async fn settle_one(&self, item: &SettleItem) -> Tried<Answer> {
         let (Some(job), now) = self.lock(item.job).await? else { return Ok(Err(Refusal::NotFound)) };
         let hash = item.token.hash();

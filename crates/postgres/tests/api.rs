@@ -248,7 +248,7 @@ fn a_job_lives_and_dies_with_the_callers_transaction() {
         // The door closes behind the function, in the same transaction too.
         let code = refused(
             &hand,
-            "BEGIN; SELECT windlass.enqueue('work'); INSERT INTO windlass.jobs SELECT * FROM windlass.jobs",
+            "BEGIN; SELECT windlass.enqueue('work'); INSERT INTO windlass.jobs (id) SELECT id FROM windlass.jobs",
         )
         .await;
         run(&hand, "ROLLBACK").await;

@@ -16,6 +16,8 @@ use windlass_store::ClaimMany;
 const PRIORITIES: usize = 11;
 /// How long a claim may begin where the last one ended before it looks at the head of the line again.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// How often a process that claims looks for leases that are over.
+const RECOVER_EVERY: Duration = Duration::from_millis(500);
 /// So many times as long as a look at the head took, no other follows: where millions of dead entries lie before the first
 /// live one, claims spend a twentieth of their time on them, as long as the next constant allows.
 const SWEEP_SHARE: u32 = 20;
@@ -36,7 +38,7 @@ type Asked = (Vec<Name>, Vec<Name>);
 
 /// Where the last claims of this process ended, per queues and kinds.
 #[derive(Debug, Default)]
-pub(crate) struct Positions(Mutex<HashMap<Asked, Position>>);
+pub(crate) struct Positions(Mutex<HashMap<Asked, Position>>, Mutex<Option<Instant>>);
 
 #[derive(Debug, Clone)]
 struct Position {
@@ -67,6 +69,17 @@ pub(super) struct Course {
 }
 
 impl Positions {
+    /// Whether leases that are over are to be looked for now: at most once per [`RECOVER_EVERY`].
+    #[expect(clippy::disallowed_methods, reason = "measures how long ago it was, in this process only")]
+    pub(super) fn recovers(&self) -> bool {
+        let Ok(mut last) = self.1.lock() else { return true };
+        let due = last.is_none_or(|at| at.elapsed() >= RECOVER_EVERY);
+        if due {
+            *last = Some(Instant::now());
+        }
+        due
+    }
+
     /// Where to begin. With a clock of the caller's own the way is exact: hints are for the real one.
     #[expect(clippy::disallowed_methods, reason = "measures how old a hint is, in this process only")]
     pub(super) fn begin(&self, asked: &ClaimMany, exact: bool) -> Course {

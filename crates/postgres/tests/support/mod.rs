@@ -41,7 +41,7 @@ pub async fn database() -> (String, Database) {
     let sql =
         "UPDATE windlass.store SET store_id = ('x' || substr(md5(random()::text), 1, 16))::bit(64)::bigint";
     on(&url, async |client| client.batch_execute(sql).await).await.expect("a store of its own");
-    (url, Database { server, name })
+    (url, Database { server, name, checked: true })
 }
 
 /// A fresh database with nothing in it.
@@ -54,7 +54,7 @@ pub async fn empty_database() -> (String, Database) {
         client.batch_execute(&format!("CREATE DATABASE {name}")).await
     });
     made.await.expect("a database");
-    (named(&server, &name), Database { server, name })
+    (named(&server, &name), Database { server, name, checked: false })
 }
 
 /// A connection as any program would open it.
@@ -112,16 +112,35 @@ pub async fn soon<T>(what: &str, answer: impl Future<Output = T>) -> T {
 pub struct Database {
     server: String,
     name: String,
+    /// Whether what points at jobs is compared with them at the end.
+    checked: bool,
+}
+
+/// What the line and the holds lost, or have twice.
+async fn out_of_line(client: &Client) -> Result<Vec<String>, Error> {
+    let rows = match client.query(include_str!("../../sql/out_of_line.sql"), &[&10i64]).await {
+        // A test took the schema away.
+        Err(gone) if gone.code() == Some(&tokio_postgres::error::SqlState::UNDEFINED_TABLE) => {
+            return Ok(Vec::new());
+        }
+        rows => rows?,
+    };
+    Ok(rows.iter().map(|r| format!("{} {}", r.get::<_, uuid::Uuid>(0), r.get::<_, String>(1))).collect())
 }
 
 impl Drop for Database {
     fn drop(&mut self) {
         let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         let (server, name) = (self.server.clone(), self.name.clone());
+        let checked = (self.checked && !std::thread::panicking()).then(|| named(&server, &name));
         // A thread of its own, because a runtime cannot wait inside of another.
         let dropped = std::thread::spawn(move || {
             let runtime =
                 tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+            if let Some(url) = checked {
+                let strays = runtime.block_on(on(&url, out_of_line)).expect("the line is looked at");
+                assert!(strays.is_empty(), "the line and the holds have every job once: {strays:?}");
+            }
             runtime.block_on(on(&server, async |client| {
                 // It would look only every 100 ms whether those whom it ends are gone.
                 let end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = $1";

@@ -1,0 +1,13 @@
+-- Jobs that the line or the holds lost or have twice, and entries of the line that point at nothing.
+-- $1 limit
+-- Differs: SQLite has one index of what is due, which cannot differ from its rows.
+SELECT j.id, format('%s, in line %s times, held %s times', j.status, l.n, h.n) FROM windlass.jobs j CROSS JOIN LATERAL (
+  SELECT count(*) AS n FROM windlass.line l
+  WHERE l.queue = j.queue AND l.priority = j.priority AND l.due_at = j.due_at AND l.id = j.id
+) l CROSS JOIN LATERAL (
+  SELECT count(*) AS n FROM windlass.holds h WHERE h.claim = j.claim AND j.status = 'running' AND j.id = ANY (h.ids)
+) h WHERE j.due_at IS NOT NULL AND l.n + h.n <> 1
+UNION ALL
+SELECT l.id, 'in line for ' || l.due_at FROM windlass.line l
+WHERE NOT EXISTS (SELECT 1 FROM windlass.jobs j WHERE j.id = l.id AND j.due_at = l.due_at)
+LIMIT $1

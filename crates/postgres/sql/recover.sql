@@ -1,0 +1,31 @@
+-- Puts jobs whose lease is over back into line, and forgets holds of which nothing is held any more.
+-- What was renewed, or is locked just now, is looked at again later. Returns how many holds were looked at.
+-- $1 now or null  $2 limit
+-- Differs: SQLite finds them in the one index of what is due.
+WITH moment AS MATERIALIZED (
+  SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+), looked AS MATERIALIZED (
+  SELECT claim, ids FROM windlass.holds WHERE check_at <= (SELECT now FROM moment)
+  ORDER BY check_at LIMIT $2::bigint FOR UPDATE SKIP LOCKED
+), held AS MATERIALIZED (
+  SELECT h.claim, j.id, j.due_at FROM looked h CROSS JOIN LATERAL unnest(h.ids) i (id) CROSS JOIN LATERAL (
+    SELECT id, due_at FROM windlass.jobs WHERE jobs.id = i.id AND claim = h.claim AND status = 'running' OFFSET 0) j
+), over AS MATERIALIZED (
+  SELECT h.claim, j.queue, j.priority, j.due_at, j.id FROM held h CROSS JOIN LATERAL (
+    SELECT queue, priority, due_at, id FROM windlass.jobs
+    WHERE jobs.id = h.id AND claim = h.claim AND status = 'running' AND due_at <= (SELECT now FROM moment)
+    FOR UPDATE SKIP LOCKED) j
+  WHERE h.due_at <= (SELECT now FROM moment)
+), back AS (
+  INSERT INTO windlass.line (queue, priority, due_at, id) SELECT queue, priority, due_at, id FROM over
+), rest AS MATERIALIZED (
+  SELECT h.claim, array_agg(h.id) AS ids, min(h.due_at) AS due_at FROM held h
+  WHERE NOT EXISTS (SELECT 1 FROM over o WHERE o.id = h.id) GROUP BY h.claim
+), later AS (
+  UPDATE windlass.holds h SET ids = r.ids, check_at = greatest(r.due_at, (SELECT now FROM moment) + interval '1 second')
+  FROM rest r WHERE h.claim = r.claim
+), gone AS (
+  DELETE FROM windlass.holds WHERE claim = ANY (ARRAY(
+    SELECT claim FROM looked l WHERE NOT EXISTS (SELECT 1 FROM rest r WHERE r.claim = l.claim)))
+)
+SELECT count(*) FROM looked
