@@ -400,7 +400,8 @@ BEGIN
   EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA windlass TO %s', role);
   EXECUTE format('GRANT INSERT, UPDATE ON windlass.jobs, windlass.approvals, windlass.terms, windlass.queues,
     windlass.workers, windlass.access_keys TO %s', role);
-  EXECUTE format('GRANT INSERT, UPDATE, DELETE ON windlass.job_keys, windlass.answers, windlass.line, windlass.holds TO %s', role);
+  EXECUTE format('GRANT INSERT, UPDATE, DELETE ON windlass.job_keys, windlass.answers, windlass.line, windlass.holds
+    TO %s', role);
   EXECUTE format('GRANT DELETE ON windlass.workers TO %s', role);
   EXECUTE format('GRANT INSERT ON windlass.job_events, windlass.job_logs, windlass.audit TO %s', role);
   EXECUTE format('GRANT USAGE ON ALL SEQUENCES IN SCHEMA windlass TO %s', role);

@@ -284,7 +284,7 @@ COMMENT ON COLUMN windlass.jobs.parked IS 'The status while it waits or is assig
 COMMENT ON COLUMN windlass.jobs.assigned_to IS 'The worker while it is assigned; drives lists.';
 COMMENT ON COLUMN windlass.jobs.dead IS 'The status once it failed, timed out or was cancelled; drives lists.';
 COMMENT ON COLUMN windlass.jobs.dead_at IS 'When that happened; drives lists.';
-COMMENT ON TABLE windlass.line IS 'Who stands in line: one row per job with a due time that nobody holds. Derived from jobs.';
+COMMENT ON TABLE windlass.line IS 'Who stands in line: a row per job with a due time that nobody holds. Derived from jobs.';
 COMMENT ON COLUMN windlass.line.queue IS 'Queue of the job.';
 COMMENT ON COLUMN windlass.line.priority IS 'Priority of the job.';
 COMMENT ON COLUMN windlass.line.due_at IS 'From when it may be claimed.';
