@@ -3,6 +3,7 @@
 use crate::cases::{CASES, Case};
 use crate::growth::Sizes;
 use crate::http;
+use crate::peer::Peer;
 use crate::worker::WorkerCase;
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -45,8 +46,8 @@ pub struct Args {
     pub stores: Vec<Kind>,
     pub cases: Vec<&'static Case>,
     pub workers: Vec<WorkerCase>,
-    /// Whether graphile-worker is drained beside `noop`.
-    pub peer: bool,
+    /// What PostgreSQL's cases run beside.
+    pub peers: Vec<Peer>,
     pub growth: bool,
     pub pinned: bool,
     /// Cases through a server, which are run only when named: they need the binary beside this one.
@@ -66,7 +67,7 @@ impl Args {
     pub fn parse(words: impl IntoIterator<Item = String>) -> Result<Option<Self>, String> {
         let (mut stores, mut named, mut jobs) = (Kind::ALL.to_vec(), None, None);
         let (mut repeat, mut json, mut url) = (3, None, None);
-        let (mut quick, mut full, mut peer) = (false, false, false);
+        let (mut quick, mut full, mut peers) = (false, false, Vec::new());
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
             let mut value = || words.next().ok_or_else(|| format!("{word} needs a value"));
@@ -74,7 +75,7 @@ impl Args {
                 "--help" | "-h" => return Ok(None),
                 "--quick" => quick = true,
                 "--full" => full = true,
-                "--peer" => peer = peer_of(&value()?)?,
+                "--peer" => peers = peers_of(&value()?)?,
                 "--url" => url = Some(value()?),
                 "--store" => stores = stores_of(&value()?)?,
                 "--case" => named = Some(value()?),
@@ -99,7 +100,7 @@ impl Args {
             stores,
             cases,
             workers,
-            peer,
+            peers,
             growth,
             pinned,
             http,
@@ -177,8 +178,9 @@ fn cases_of(names: &str) -> Result<Picked, String> {
     Ok(picked)
 }
 
-fn peer_of(name: &str) -> Result<bool, String> {
-    if name == "graphile" { Ok(true) } else { Err(format!("no peer is called {name:?}")) }
+fn peers_of(names: &str) -> Result<Vec<Peer>, String> {
+    let peer = |name: &str| Peer::ALL.into_iter().find(|peer| peer.name() == name);
+    names.split(',').map(|name| peer(name).ok_or_else(|| format!("no peer is called {name:?}"))).collect()
 }
 
 fn number(option: &str, text: &str) -> Result<usize, String> {
@@ -202,7 +204,8 @@ pub fn help() -> String {
          \x20 --repeat N          runs per case; the median counts [3]\n\
          \x20 --json FILE         also write every number there\n\
          \x20 --quick             all sizes divided by 50, and growth and pinned too: shows that it works, not how fast\n\
-         \x20 --peer graphile     drain graphile-worker from npm right before every noop on PostgreSQL\n\
+         \x20 --peer NAME[,NAME]  on PostgreSQL, in turns with enqueue-…, noop and pickup: graphile_worker (the Rust crate),\n\
+         \x20                     graphile (graphile-worker from npm; noop and pickup only)\n\
          \x20 --full              growth with 5 M finished jobs instead of a tenth of everything\n\
          \x20 --help              this text\n\n\
          Cases:\n",
@@ -261,10 +264,10 @@ mod tests {
     fn cases_are_picked_by_name() {
         let args = parse("--case drain,growth --store memory").unwrap().unwrap();
         assert_eq!((args.cases[0].name, args.cases.len(), args.growth), ("drain", 1, true));
-        assert!(args.workers.is_empty() && !args.peer);
+        assert!(args.workers.is_empty() && args.peers.is_empty());
         let of_worker = parse("--case idle,noop --peer graphile").unwrap().unwrap();
         assert_eq!(of_worker.workers, [WorkerCase::Idle, WorkerCase::Noop]);
-        assert!(of_worker.cases.is_empty() && of_worker.peer);
+        assert!(of_worker.cases.is_empty() && of_worker.peers == [Peer::Graphile]);
         assert_eq!(args.stores, [Kind::Memory]);
     }
 

@@ -3,6 +3,7 @@
 
 use crate::Tried;
 use crate::measure::{Meter, Sample};
+use crate::peer::Ask;
 use crate::raw::Limit;
 use crate::subject::Subject;
 use std::sync::Arc;
@@ -75,6 +76,15 @@ const fn case(
 }
 
 impl Case {
+    /// What a peer is asked beside it, if there is the like.
+    pub fn of_peer(&self) -> Option<Ask> {
+        match self.run {
+            Run::EnqueueOne(callers) => Some(Ask::Enqueue(callers)),
+            Run::EnqueueBatch => Some(Ask::Batch(BATCH)),
+            Run::Drain(_) | Run::Life => None,
+        }
+    }
+
     /// Runs on an empty store.
     pub async fn run(&self, subject: &Subject, count: usize) -> Tried<Sample> {
         match self.run {

@@ -18,6 +18,7 @@ mod worker;
 
 use args::{Args, Kind};
 use cases::Case;
+use peer::Beside;
 use postgres::Server;
 use raw::Limit;
 use subject::Subject;
@@ -96,7 +97,7 @@ async fn measure_all(args: &Args, server: Option<&Server>) -> Tried<Report> {
     Ok(report)
 }
 
-/// Runs a case as often as asked, each time right after the raw limit it is compared with.
+/// Runs a case as often as asked, each time right after the raw limit and the peers it is compared with.
 async fn run_case(
     args: &Args,
     kind: Kind,
@@ -106,6 +107,7 @@ async fn run_case(
 ) -> Tried<()> {
     let count = (args.jobs / case.part).max(1);
     let mut line = Line::new(kind.name(), case.name);
+    let mut beside = Beside::new(args, kind, server);
     for repeat in 1..=args.repeat {
         eprintln!("{} {}: run {repeat} of {}", kind.name(), case.name, args.repeat);
         let mut raw = None;
@@ -116,12 +118,18 @@ async fn run_case(
                 run_limit(Limit::Arrays, kind, server, count, report).await?;
             }
         }
+        let fastest = match case.of_peer() {
+            Some(ask) => beside.ask(case.name, ask, count).await?,
+            None => None,
+        };
         let subject = Subject::open(kind, server).await?;
         let mut sample = case.run(&subject, count).await?;
         sample.dead_rows = subject.close().await?;
         line.ratios.extend(raw.map(|raw| sample.per_second() / raw));
+        line.of_peer.extend(fastest.map(|fastest| sample.per_second() / fastest));
         line.samples.push(sample);
     }
+    report.lines.extend(beside.lines);
     report.lines.push(line);
     Ok(())
 }

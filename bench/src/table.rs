@@ -23,11 +23,13 @@ pub struct Line {
     pub samples: Vec<Sample>,
     /// Each run against the raw limit measured right before it.
     pub ratios: Vec<f64>,
+    /// Each run against the fastest peer, run right before it.
+    pub of_peer: Vec<f64>,
 }
 
 impl Line {
     pub fn new(store: &'static str, case: &'static str) -> Self {
-        Self { store, case, samples: Vec::new(), ratios: Vec::new() }
+        Self { store, case, samples: Vec::new(), ratios: Vec::new(), of_peer: Vec::new() }
     }
 
     fn per_second(&self) -> Option<f64> {
@@ -42,7 +44,11 @@ impl Line {
         median(self.ratios.iter().copied())
     }
 
-    fn cells(&self) -> [String; 9] {
+    fn of_peer(&self) -> Option<f64> {
+        median(self.of_peer.iter().copied())
+    }
+
+    fn cells(&self) -> [String; 10] {
         [
             self.store.to_owned(),
             self.case.to_owned(),
@@ -53,6 +59,7 @@ impl Line {
             cell(self.of_samples(Sample::wal_bytes), |bytes| thousands(bytes.round() as usize)),
             cell(self.of_samples(Sample::dead_rows), |rows| format!("{rows:.1}")),
             cell(self.ratio(), |ratio| format!("{ratio:.2}")),
+            cell(self.of_peer(), |ratio| format!("{ratio:.2}")),
         ]
     }
 
@@ -68,6 +75,7 @@ impl Line {
             "wal_bytes": self.of_samples(Sample::wal_bytes),
             "dead_rows": self.of_samples(Sample::dead_rows),
             "ratio_to_raw": self.ratio(),
+            "ratio_to_peer": self.of_peer(),
         })
     }
 }
@@ -96,6 +104,7 @@ impl Report {
                 "WAL B/job",
                 "dead rows/job",
                 "of raw",
+                "of peer",
             ];
             print_table(&head, 2, &lines);
         }

@@ -1,12 +1,13 @@
 //! A worker as programs embed it, in its default configuration, through the facade: how soon it begins, how fast it
-//! drains, what it costs when there is nothing to do. Beside it a peer, drained in the same run.
+//! drains, what it costs when there is nothing to do. Beside it peers, drained in the same run.
 
 use crate::args::{Args, Kind};
 use crate::measure::{Meter, Sample, clock, percentile};
+use crate::peer::Beside;
 use crate::postgres::{Database, Server};
 use crate::subject::folder;
 use crate::table::{Line, Report};
-use crate::{Tried, peer, raw};
+use crate::{Tried, raw};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -117,21 +118,15 @@ pub async fn run(
 
 async fn noops(args: &Args, kind: Kind, server: Option<&Server>, report: &mut Report) -> Tried<()> {
     let mut line = Line::new(kind.name(), "noop");
-    let mut beside = Line::new("graphile", "noop");
+    let mut beside = Beside::new(args, kind, server);
     for repeat in 1..=args.repeat {
         eprintln!("{} noop: run {repeat} of {}", kind.name(), args.repeat);
-        let of_peer = match (args.peer, kind, server) {
-            (true, Kind::Postgres, Some(server)) => Some(peer::drain(server, args.jobs).await?),
-            _ => None,
-        };
+        let fastest = beside.drain(args.jobs).await?;
         let sample = noop(kind, server, args.jobs).await?;
-        line.ratios.extend(of_peer.map(|of_peer| sample.per_second() / of_peer.per_second()));
+        line.of_peer.extend(fastest.map(|fastest| sample.per_second() / fastest));
         line.samples.push(sample);
-        beside.samples.extend(of_peer);
     }
-    if !beside.samples.is_empty() {
-        report.lines.push(beside);
-    }
+    report.lines.extend(beside.lines);
     report.lines.push(line);
     Ok(())
 }
@@ -165,11 +160,11 @@ async fn noop(kind: Kind, server: Option<&Server>, count: usize) -> Tried<Sample
 
 /// How soon an idle worker begins: of a job of its own client and of another one's, beside the peer if asked for.
 async fn pickups(args: &Args, kind: Kind, server: Option<&Server>, report: &mut Report) -> Tried<()> {
-    if let (true, Kind::Postgres, Some(server)) = (args.peer, kind, server) {
-        eprintln!("graphile pickup: {} jobs", args.samples());
-        let (took, whole) = peer::pickup(server, args.samples(), CONCURRENCY).await?;
-        report.workers.push(Found { store: "graphile", case: "pickup", numbers: spread(&took) });
-        report.workers.push(Found { store: "graphile", case: "whole-pickup", numbers: spread(&whole) });
+    for (peer, server) in Beside::new(args, kind, server).peers() {
+        eprintln!("{} pickup: {} jobs", peer.name(), args.samples());
+        let (took, whole) = peer.pickup(server, args.samples(), CONCURRENCY).await?;
+        report.workers.push(Found { store: peer.name(), case: "pickup", numbers: spread(&took) });
+        report.workers.push(Found { store: peer.name(), case: "whole-pickup", numbers: spread(&whole) });
     }
     // Memory belongs to one client.
     for other in [false, true].into_iter().take(if kind == Kind::Memory { 1 } else { 2 }) {

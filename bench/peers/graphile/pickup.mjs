@@ -1,11 +1,15 @@
 // How soon an idle graphile-worker begins a job: from the acknowledged addJob to the task's first line, and from its call.
 //   node pickup.mjs URL SAMPLES CONCURRENCY
-// Says what every sample took, in milliseconds, as JSON: two lists.
+// Says `ready`, begins when told to by a line, says what every sample took, in milliseconds, as JSON: two lists.
+import { once } from "node:events";
+import { createInterface } from "node:readline";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Logger, makeWorkerUtils, run } from "graphile-worker";
 
 const [url, samples, concurrency] = process.argv.slice(2);
 const quiet = new Logger(() => () => {});
+const input = createInterface({ input: process.stdin });
+const told = once(input, "line");
 const utils = await makeWorkerUtils({ connectionString: url, logger: quiet });
 await utils.migrate();
 
@@ -16,6 +20,8 @@ const runner = await run({
     worker: { connectionString: url, concurrentJobs: Number(concurrency), maxPoolSize: 10, logger: quiet },
   },
 });
+console.log("ready");
+await told;
 // It listens before long.
 await sleep(1000);
 const [took, whole] = [[], []];
