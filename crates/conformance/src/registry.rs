@@ -254,6 +254,14 @@ pub async fn access_keys_are_made_once_and_taken_back(bed: Bed) {
     assert_eq!(all.iter().map(|k| k.name.as_str()).collect::<Vec<_>>(), ["bob", "zoe"]);
     let expected = [acted("key.create", "zoe"), acted("key.create", "bob"), acted("key.revoke", "zoe")];
     assert_eq!(actions(&bed).await, expected);
+    let audit =
+        bed.store.audit(ReadAudit { before: None, limit: 10 }, at(5)).await.expect("the store answers");
+    let made = &audit.last().expect("an entry").detail;
+    assert_eq!(made["roles"], serde_json::json!(["producer", "approver"]), "the audit names all of it");
+    assert_eq!(
+        (&made["queues"], made["expires_at"].as_str()),
+        (&serde_json::json!(["q"]), Some(time(10_000).to_string().as_str()))
+    );
 }
 
 fn promise(k: &str, hash: u8) -> Idempotency {

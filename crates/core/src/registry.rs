@@ -155,6 +155,16 @@ impl AccessKey {
     }
 }
 
+/// What a key grants, in the words of the audit: all of it, also what it is not limited by.
+pub fn granted(roles: &[Role], queues: Option<&[Name]>, expires_at: Option<Timestamp>) -> Metadata {
+    let json = |value| serde_json::to_value(value).unwrap_or_default();
+    Metadata::from_iter([
+        ("roles".to_owned(), serde_json::to_value(roles).unwrap_or_default()),
+        ("queues".to_owned(), queues.map(json).unwrap_or_default()),
+        ("expires_at".to_owned(), expires_at.map(|at| at.to_string()).into()),
+    ])
+}
+
 /// An operator's action on record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AuditEntry {

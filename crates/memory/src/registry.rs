@@ -145,8 +145,7 @@ impl State {
         if let Some(known) = self.access_keys.get(&request.name) {
             return known.hash == request.hash;
         }
-        let roles = serde_json::to_value(&request.roles).unwrap_or_default();
-        let detail = Metadata::from_iter([("roles".to_owned(), roles)]);
+        let detail = request.detail();
         self.note(request.actor, "key.create", request.name.to_string(), detail, now);
         let key = AccessKey {
             name: request.name.clone(),

@@ -311,9 +311,7 @@ impl Tx<'_> {
         {
             return Err(Failure::Raced);
         }
-        let mut detail = Metadata::new();
-        detail.insert("roles".into(), serde_json::to_value(&request.roles)?);
-        self.put_audit(&request.actor, "key.create", request.name.as_str(), &detail, now).await?;
+        self.put_audit(&request.actor, "key.create", request.name.as_str(), &request.detail(), now).await?;
         Ok(true)
     }
 

@@ -264,9 +264,7 @@ impl Tx<'_, '_> {
             now.as_micros(),
         );
         self.execute(sql!("put_access_key"), params)?;
-        let mut detail = Metadata::new();
-        detail.insert("roles".into(), serde_json::to_value(&request.roles)?);
-        self.put_audit(&request.actor, "key.create", request.name.as_str(), &detail, now)?;
+        self.put_audit(&request.actor, "key.create", request.name.as_str(), &request.detail(), now)?;
         Ok(true)
     }
 

@@ -686,6 +686,13 @@ pub struct PutAccessKey {
     pub actor: Actor,
 }
 
+impl PutAccessKey {
+    /// What the audit says of it.
+    pub fn detail(&self) -> Metadata {
+        windlass_core::registry::granted(&self.roles, self.queues.as_deref(), self.expires_at)
+    }
+}
+
 /// An access key to take back.
 #[derive(Debug, Clone)]
 pub struct RevokeAccessKey {
