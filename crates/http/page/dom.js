@@ -1,5 +1,11 @@
 // Elements from plain values. Text is always text: nothing in this page parses HTML, and the policy forbids it.
 
+// Characters that turn the direction of writing, are invisible, or command a terminal that somebody pastes them into.
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
+
+// Text of others as it is shown: what hides in it is written out.
+export const plain = (text) => String(text).replace(HIDDEN, (c) => `\\u{${c.codePointAt(0).toString(16)}}`);
+
 const SVG = "http://www.w3.org/2000/svg";
 
 // h("a", { href, class, onclick, dataset: {…}, aria: {…} }, "text", child, [children]); null and false are left out.
@@ -9,9 +15,9 @@ export function h(tag, props, ...children) {
     if (value === undefined || value === null || value === false) continue;
     if (name.startsWith("on")) el.addEventListener(name.slice(2), value);
     else if (name === "dataset") Object.assign(el.dataset, value);
-    else if (name === "aria") for (const [key, said] of Object.entries(value)) el.setAttribute(`aria-${key}`, said);
+    else if (name === "aria") for (const [key, said] of Object.entries(value)) el.setAttribute(`aria-${key}`, plain(said));
     else if (name === "value" || name === "checked" || name === "open") el[name] = value;
-    else el.setAttribute(name, value === true ? "" : value);
+    else el.setAttribute(name, value === true ? "" : name === "title" ? plain(value) : value);
   }
   el.append(...nodes(children));
   return el;
@@ -19,7 +25,7 @@ export function h(tag, props, ...children) {
 
 function nodes(children) {
   const there = (child) => child !== undefined && child !== null && child !== false;
-  return children.flat(Infinity).filter(there).map((child) => (child instanceof Node ? child : String(child)));
+  return children.flat(Infinity).filter(there).map((child) => (child instanceof Node ? child : plain(child)));
 }
 
 // Puts children in place of what is there.

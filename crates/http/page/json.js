@@ -1,7 +1,7 @@
 // JSON as text, coloured and folded. Numbers stand as they were sent.
 
 import { Exact } from "./api.js";
-import { copyButton, h } from "./dom.js";
+import { copyButton, h, plain } from "./dom.js";
 
 const FOLDED_CHARS = 4000;
 const COLOURED_CHARS = 40_000;
@@ -40,7 +40,7 @@ const size = (chars) => (chars < 10_000 ? `${chars} characters` : `${Math.round(
 // A box with text in it, folded when it is long.
 export function textBox(text, what, paint = (part) => [part]) {
   const pre = h("pre", { class: "json", tabindex: "0", aria: { label: what } });
-  const show = (part) => pre.replaceChildren(...(part.length > COLOURED_CHARS ? [part] : paint(part)));
+  const show = (part) => pre.replaceChildren(...(part.length > COLOURED_CHARS ? [part] : paint(part)).map((made) => (made instanceof Node ? made : plain(made))));
   const box = h("div", { class: "box" }, pre, copyButton(text, what));
   if (text.length <= FOLDED_CHARS) {
     show(text);

@@ -1,7 +1,7 @@
 // Signing in with a key. The browser gets a cookie that scripts cannot read; the key is not kept here.
 
 import { get, post, remove } from "./api.js";
-import { fill, h, icon, problemBox } from "./dom.js";
+import { fill, h, icon, plain, problemBox } from "./dom.js";
 
 // Shows the form in `root`; `done(session)` once somebody is in.
 export function signIn(root, problem, done) {
@@ -37,8 +37,8 @@ export async function showWho(el, signedOut) {
   el.hidden = !session || session.name === "local";
   if (el.hidden) return;
   const name = el.querySelector(".name");
-  name.textContent = session.name;
-  name.title = `${session.roles.join(", ")}${session.queues ? `; queues ${session.queues.join(", ")}` : ""}`;
+  name.textContent = plain(session.name);
+  name.title = plain(`${session.roles.join(", ")}${session.queues ? `; queues ${session.queues.join(", ")}` : ""}`);
   el.querySelector("button").onclick = async () => {
     await remove("/v1/session");
     el.hidden = true;

@@ -5,13 +5,23 @@
 use crate::app::App;
 use crate::codes;
 use crate::origin;
+use crate::pass::{Bearer, Pass};
 use crate::problem::Problem;
 use crate::route::{Access, ROLES, Route, role_word};
+use crate::session::{self, SessionHash};
+use crate::throttle::{Caller, Peer};
 use axum::http::header::{self, HeaderMap};
 use axum::http::request::Parts;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
 use windlass_core::{AccessKey, Actor, Name, Role, Token, Who};
-use windlass_store::fresh;
+use windlass_store::{StoreError, fresh};
+
+/// How long the store has to say who calls.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// The same for what anybody may ask, also whether the server is alive.
+const PATIENCE_ANYBODY: Duration = Duration::from_millis(500);
 
 /// Who calls.
 #[derive(Debug, Clone)]
@@ -20,8 +30,8 @@ pub(crate) enum Principal {
     Owner(Actor),
     /// Anybody on this machine, while no key was ever made. May everything.
     Local,
-    /// Whoever has this key.
-    Key(Arc<AccessKey>),
+    /// Whoever has this key, perhaps by a session that was begun with it.
+    Key(Arc<AccessKey>, Option<SessionHash>),
     /// The holder of a job, for that job.
     Lease(Token),
     /// Nobody is known; what the body brings must be enough.
@@ -33,7 +43,7 @@ impl Principal {
     pub(crate) fn actor(&self) -> Actor {
         match self {
             // A key's name is shorter than an actor may be.
-            Self::Key(key) => {
+            Self::Key(key, _) => {
                 Actor::parse("actor", format!("key:{}", key.name)).unwrap_or_else(|_| Actor::api())
             }
             Self::Owner(actor) => actor.clone(),
@@ -46,7 +56,7 @@ impl Principal {
         match self {
             Self::Owner(actor) => format!("owner:{actor}"),
             Self::Local => "local".to_owned(),
-            Self::Key(key) => format!("key:{}", key.name),
+            Self::Key(key, _) => format!("key:{}", key.name),
             Self::Lease(token) => format!("lease:{:?}", token.hash()),
             Self::Nobody => "nobody".to_owned(),
         }
@@ -58,7 +68,7 @@ impl Principal {
         match self {
             Self::Owner(actor) => Who::parse("name", actor.as_str()).ok().map(|name| (name, words(&ROLES))),
             Self::Local => Who::parse("name", "local").ok().map(|name| (name, words(&ROLES))),
-            Self::Key(key) => Some((key.name.clone(), words(&key.roles))),
+            Self::Key(key, _) => Some((key.name.clone(), words(&key.roles))),
             Self::Lease(_) | Self::Nobody => None,
         }
     }
@@ -72,25 +82,52 @@ impl Principal {
     pub(crate) fn has(&self, roles: &[Role]) -> bool {
         match self {
             Self::Owner(_) | Self::Local => true,
-            Self::Key(key) => key.roles.iter().any(|role| *role == Role::Admin || roles.contains(role)),
+            Self::Key(key, _) => key.roles.iter().any(|role| *role == Role::Admin || roles.contains(role)),
             Self::Lease(_) | Self::Nobody => false,
         }
     }
 
     /// Whether it is for some queues only.
     pub(crate) fn is_for_some_queues(&self) -> bool {
-        matches!(self, Self::Key(key) if key.queues.is_some())
+        matches!(self, Self::Key(key, _) if key.queues.is_some())
     }
 
     /// Whether it may touch this queue.
     pub(crate) fn sees(&self, queue: &Name) -> bool {
         match self {
-            Self::Key(key) => key.queues.as_ref().is_none_or(|queues| queues.contains(queue)),
+            Self::Key(key, _) => key.queues.as_ref().is_none_or(|queues| queues.contains(queue)),
             _ => true,
         }
     }
 
-    /// Refuses a queue that is not its own.
+    /// The caller that limits are counted for: the key where there is one, for many may share an address.
+    pub(crate) fn caller(&self, address: &Caller) -> Caller {
+        match self {
+            Self::Key(key, _) => Caller::Key(key.name.clone()),
+            _ => address.clone(),
+        }
+    }
+
+    /// What must stay good for what this caller keeps open.
+    pub(crate) fn pass(&self, app: &App) -> Pass {
+        app.passes.give(match self {
+            Self::Key(_, Some(session)) => Some(Bearer::Session(*session)),
+            Self::Key(key, None) => Some(Bearer::Key(key.hash)),
+            Self::Local => Some(Bearer::NoKey),
+            Self::Owner(_) | Self::Lease(_) | Self::Nobody => None,
+        })
+    }
+
+    /// Refuses something of a queue that is not its own, without a word about which that is.
+    pub(crate) fn check_sees(&self, queue: &Name) -> Result<(), Problem> {
+        if self.sees(queue) {
+            return Ok(());
+        }
+        let detail = "this is in a queue that this key is not for; use one that is, or one for all queues";
+        Err(Problem::new(codes::QUEUE_FORBIDDEN, detail))
+    }
+
+    /// Refuses a queue that is not its own, by the name that the caller gave.
     pub(crate) fn check_queue(&self, queue: &Name) -> Result<(), Problem> {
         if self.sees(queue) {
             return Ok(());
@@ -129,7 +166,8 @@ pub(crate) async fn enter(app: &App, route: &Route, parts: &Parts) -> Result<Pri
     if route.access == Access::Everybody {
         return enter_anybody(app, parts).await;
     }
-    let is_keyed = app.gate.is_keyed().await?;
+    let caller = caller_of(parts);
+    let is_keyed = soon(app.gate.is_keyed()).await?;
     if !is_keyed {
         check_local(app, parts)?;
     }
@@ -148,10 +186,10 @@ pub(crate) async fn enter(app: &App, route: &Route, parts: &Parts) -> Result<Pri
         }
         Shown::Nothing if route.by_link => return Ok(Principal::Nobody),
         Shown::Nothing => return Err(unauthorized("send a key: `authorization: Bearer KEY`")),
-        Shown::Bearer(key) => known(app, &key).await?,
-        Shown::Cookie(key) => {
+        Shown::Bearer(key) => known(app, &caller, &key).await?,
+        Shown::Cookie(id) => {
             origin::check_same(&parts.method, &parts.headers)?;
-            known(app, &key).await?
+            known_session(app, &caller, &id).await?
         }
     };
     match route.access {
@@ -170,7 +208,14 @@ pub(crate) fn forbidden(what: &str, who: &str) -> Problem {
 
 /// Lets anybody in: also while the store does not answer, for somebody may ask just that.
 async fn enter_anybody(app: &App, parts: &Parts) -> Result<Principal, Problem> {
-    if app.is_loopback() && !app.gate.is_keyed().await.unwrap_or(false) {
+    let is_keyed = match app.gate.known_keyed() {
+        Some(known) => known,
+        // A store that says nothing must not keep anybody from hearing that the server is alive.
+        None => {
+            timeout(PATIENCE_ANYBODY, app.gate.is_keyed()).await.is_ok_and(|known| known.unwrap_or(false))
+        }
+    };
+    if app.is_loopback() && !is_keyed {
         origin::check_local(&parts.method, &parts.headers)?;
     }
     Ok(Principal::Nobody)
@@ -184,10 +229,50 @@ fn check_local(app: &App, parts: &Parts) -> Result<(), Problem> {
     origin::check_local(&parts.method, &parts.headers)
 }
 
-/// The key that a text is, if it opens anything now.
-pub(crate) async fn known(app: &App, key: &str) -> Result<Principal, Problem> {
-    let key = app.gate.find(key).await?.filter(|key| key.is_valid(fresh::wall_clock()));
-    key.map(Principal::Key).ok_or_else(|| unauthorized("the key is unknown, expired or revoked; use another"))
+/// Who a request comes from, as far as its connection tells.
+pub(crate) fn caller_of(parts: &Parts) -> Caller {
+    parts.extensions.get().map_or(Caller::Here, |Peer(address)| Caller::at(*address))
+}
+
+/// The answer of the store, or that there was none in time.
+async fn soon<T>(answer: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    let silent = || StoreError::Unavailable("the store did not say in time who calls".into());
+    timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(silent()))
+}
+
+/// The key that a text is, if it opens anything now. Whoever showed many wrong ones is not even looked up, unless the key
+/// was seen before: others may come from the same address.
+pub(crate) async fn known(app: &App, caller: &Caller, text: &str) -> Result<Principal, Problem> {
+    if !app.gate.was_known(text) {
+        app.throttle.check_wrong(caller)?;
+    }
+    let key = soon(app.gate.find(text)).await?.filter(|key| key.is_valid(fresh::wall_clock()));
+    key.map(|key| Principal::Key(key, None)).ok_or_else(|| {
+        app.throttle.wrong(caller);
+        unauthorized("the key is unknown, expired or revoked; use another")
+    })
+}
+
+/// The key of the session that a cookie names, if both are good now.
+async fn known_session(app: &App, caller: &Caller, id: &str) -> Result<Principal, Problem> {
+    let session = session::hash(id);
+    if !app.sessions.was_known(session) {
+        app.throttle.check_wrong(caller)?;
+    }
+    let key = match soon(app.sessions.find(session)).await? {
+        Some(hash) => soon(app.gate.find_hash(hash)).await?,
+        None => None,
+    };
+    let key = key.filter(|key| key.is_valid(fresh::wall_clock()));
+    key.map(|key| Principal::Key(key, Some(session))).ok_or_else(|| {
+        app.throttle.wrong(caller);
+        unauthorized("the session is over, or its key is; sign in again")
+    })
+}
+
+/// 401 for whoever waited under a key that ended meanwhile.
+pub(crate) fn revoked() -> Problem {
+    unauthorized("the key or session ended while this request waited; use another")
 }
 
 /// 401, with the way to do better.
@@ -208,7 +293,7 @@ fn shown(headers: &HeaderMap) -> Result<Shown, Problem> {
 }
 
 /// The session cookie that fits how the server is spoken to.
-fn cookie(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn cookie(headers: &HeaderMap) -> Option<String> {
     let name = origin::cookie_name(headers);
     let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
     let mut pairs = all.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));

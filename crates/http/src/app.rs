@@ -6,6 +6,10 @@ use crate::defaults::Defaults;
 use crate::feed::Hub;
 use crate::gate::Gate;
 use crate::metrics::Metrics;
+use crate::pass::Passes;
+use crate::presence::Presence;
+use crate::session::Sessions;
+use crate::throttle::{Limits, Throttle};
 use crate::writes::Writes;
 use std::future::Future;
 use std::sync::Arc;
@@ -24,6 +28,10 @@ const PAUSE: Duration = Duration::from_millis(50);
 pub(crate) struct App {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) gate: Gate,
+    pub(crate) sessions: Sessions,
+    pub(crate) passes: Passes,
+    pub(crate) throttle: Throttle,
+    pub(crate) presence: Presence,
     pub(crate) hub: Arc<Hub>,
     pub(crate) desk: ClaimQueue,
     pub(crate) defaults: Defaults,
@@ -40,9 +48,18 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(store: Arc<dyn Store>, patience: Patience, comment_every: Duration) -> Self {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        patience: Patience,
+        comment_every: Duration,
+        limits: Limits,
+    ) -> Self {
         Self {
             gate: Gate::new(Arc::clone(&store)),
+            sessions: Sessions::new(Arc::clone(&store)),
+            passes: Passes::default(),
+            throttle: Throttle::new(limits),
+            presence: Presence::default(),
             hub: Arc::new(Hub::new(Arc::clone(&store))),
             desk: ClaimQueue::new(Arc::clone(&store)),
             defaults: Defaults::new(Arc::clone(&store)),

@@ -2,7 +2,7 @@
 
 use crate::access::{forbidden, unauthorized};
 use crate::app::known;
-use crate::call::{Call, Reply, json, ok};
+use crate::call::{self, Call, Reply, ok};
 use crate::idempotency::once;
 use crate::problem::Problem;
 use crate::shape::approval::ApprovalShape;
@@ -10,11 +10,12 @@ use crate::shape::object::objects;
 use crate::shape::time::Span;
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::ToSchema;
 use windlass_core::limits::APPROVAL_EXPIRES_DEFAULT_MS;
-use windlass_core::wait::{ApprovalStatus, Decision, Voter};
-use windlass_core::{ApprovalId, Invalid, Name, Refusal, Role};
-use windlass_store::{ApprovalView, Ask, CastVote, ListApprovals, fresh};
+use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, Voter};
+use windlass_core::{Actor, Approval, ApprovalId, Invalid, Metadata, Name, Refusal, Role};
+use windlass_store::{ApprovalView, Ask, Asked, CastVote, ListApprovals, fresh};
 
 objects!(AskBody, DecideBody);
 
@@ -50,7 +51,8 @@ pub(crate) struct AskBody {
 #[schema(as = Asked)]
 pub(crate) struct AskedShape {
     approval: ApprovalShape,
-    /// The token of its link: one vote. Shown once; asking again makes a fresh one. None when nothing is left to decide.
+    /// The token of its link: one vote. Shown once; asking again makes a fresh one. None when approvers are named, for who
+    /// asks must not vote in their place, and when nothing is left to decide.
     token: Option<String>,
 }
 
@@ -72,11 +74,16 @@ pub(crate) async fn ask(call: Call) -> Reply {
         };
         Ok((ask, link.to_text()))
     };
+    // Only where no approvers are named: else who asks could vote for them.
+    let has_link = body.approvers.as_ref().is_none_or(Vec::is_empty);
+    let link_of = |asked: &Asked, link: String| {
+        (has_link && asked.approval.status == ApprovalStatus::Pending).then_some(link)
+    };
     let mut token = None;
     let (asked, is_repeat) = once(&call, async |_| {
         let (ask, link) = request(fresh::approval_id())?;
         let asked = known(|| call.app.store.ask(ask.clone(), None)).await??;
-        token = (asked.approval.status == ApprovalStatus::Pending).then_some(link);
+        token = link_of(&asked, link);
         Ok(asked.approval.id.to_string())
     })
     .await?;
@@ -85,11 +92,14 @@ pub(crate) async fn ask(call: Call) -> Reply {
         // The first answer's token is kept nowhere. Asking again replaces it, which is all that a repeat can do.
         let (ask, link) = request(fresh::approval_id())?;
         let again = known(|| call.app.store.ask(ask.clone(), None)).await??;
-        token = (again.approval.status == ApprovalStatus::Pending).then_some(link);
+        token = link_of(&again, link);
         id = again.approval.id;
     }
     let view = call.store().approval(id, None).await?.ok_or(Refusal::ApprovalNotFound)?;
-    json(StatusCode::CREATED, &AskedShape { approval: ApprovalShape::of(view, fresh::wall_clock()), token })
+    call::json(
+        StatusCode::CREATED,
+        &AskedShape { approval: ApprovalShape::of(view, fresh::wall_clock()), token },
+    )
 }
 
 /// A page of approvals, newest first.
@@ -175,6 +185,7 @@ enum DecisionWord {
 pub(crate) async fn decide(call: Call) -> Reply {
     let body: DecideBody = call.body()?;
     let approval = call.approval_id()?;
+    let caller = call.who.caller(&call.caller);
     let voter = match (body.token, call.who.voter()) {
         (Some(token), _) => Voter::Link(token),
         (None, Some(_)) if !call.who.has(&[Role::Approver]) => {
@@ -194,10 +205,31 @@ pub(crate) async fn decide(call: Call) -> Reply {
         DecisionWord::Deny => Decision::Deny,
     };
     let by_link = matches!(voter, Voter::Link(_));
+    let before = call.store().approval(approval, None).await?;
+    match &voter {
+        Voter::Link(text) => {
+            if let Err(refusal) = check_link(before.as_ref(), text) {
+                call.app.throttle.check_wrong(&caller)?;
+                if !call.app.throttle.may_record() {
+                    // Enough of them are on record: this one is only counted.
+                    call.app.throttle.wrong(&caller);
+                    call.app.metrics.unrecorded();
+                    return Err(refusal.into());
+                }
+            }
+        }
+        Voter::Key { .. } => call.app.throttle.check_wrong(&caller)?,
+    }
+    let actor = if by_link { Actor::parse("actor", "link")? } else { call.actor() };
     let request = CastVote { approval, decision, voter, reason: body.reason };
     // Not repeated by itself: a vote that was cast is refused when it comes again.
-    call.store().vote(request, None).await??;
+    let voted = call.store().vote(request.clone(), None).await?;
+    if voted.is_err() {
+        call.app.throttle.wrong(&caller);
+    }
+    voted?;
     let view = call.store().approval(approval, None).await?.ok_or(Refusal::ApprovalNotFound)?;
+    put_on_record(&call, actor, &request, before.as_ref(), &view).await;
     let now = fresh::wall_clock();
     if by_link && !call.who.has(&[Role::Viewer, Role::Approver]) {
         // A link is one vote, not a look at who else voted and why.
@@ -208,6 +240,43 @@ pub(crate) async fn decide(call: Call) -> Reply {
         status: view.approval.status_at(now).as_str(),
         approval: Some(ApprovalShape::of(view, now)),
     })
+}
+
+/// Whether a link can vote now, as far as a look tells; the store decides. What it would refuse is not worth a line on
+/// record each time.
+fn check_link(view: Option<&ApprovalView>, text: &str) -> Result<(), Refusal> {
+    let approval = &view.ok_or(Refusal::ApprovalNotFound)?.approval;
+    let token = LinkToken::parse(text).ok_or(Refusal::ApprovalTokenMalformed)?;
+    if token.hash() != approval.token_hash {
+        return Err(Refusal::ApprovalTokenWrong);
+    }
+    match approval.status_at(fresh::wall_clock()) {
+        ApprovalStatus::Expired => Err(Refusal::ApprovalExpired),
+        ApprovalStatus::Pending if !approval.token_used => Ok(()),
+        _ => Err(Refusal::ApprovalDecided),
+    }
+}
+
+async fn put_on_record(
+    call: &Call,
+    actor: Actor,
+    vote: &CastVote,
+    before: Option<&ApprovalView>,
+    after: &ApprovalView,
+) {
+    let standing = |view: &ApprovalView| {
+        let Approval { status, approved, required, .. } = &view.approval;
+        json!({ "status": status.as_str(), "approved": approved, "required": required })
+    };
+    let decision = if vote.decision == Decision::Approve { "approve" } else { "deny" };
+    let detail = Metadata::from_iter([
+        ("decision".to_owned(), decision.into()),
+        ("reason".to_owned(), vote.reason.clone().into()),
+        ("job_id".to_owned(), after.approval.job.to_string().into()),
+        ("before".to_owned(), before.map(standing).unwrap_or_default()),
+        ("after".to_owned(), standing(after)),
+    ]);
+    call.audit(actor, "approval.vote", after.approval.id.to_string(), detail).await;
 }
 
 /// Where an approval stands after a vote.

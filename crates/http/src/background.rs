@@ -22,9 +22,10 @@ const TIDY: Duration = Duration::from_secs(5);
 /// Starts the parts. They end with the set.
 pub(crate) fn start(app: &Arc<App>, sweeps: bool) -> JoinSet<()> {
     let mut parts = JoinSet::new();
-    let (reader, sweeper, tidier, writer) =
-        (Arc::clone(app), Arc::clone(app), Arc::clone(app), Arc::clone(app));
+    let (reader, sweeper, tidier, writer, keeper) =
+        (Arc::clone(app), Arc::clone(app), Arc::clone(app), Arc::clone(app), Arc::clone(app));
     parts.spawn(keep("feed", move || follow(Arc::clone(&reader))));
+    parts.spawn(keep("passes", move || watch_passes(Arc::clone(&keeper))));
     parts.spawn(keep("metrics", move || tidy(Arc::clone(&tidier))));
     parts.spawn(keep("writes", move || watch_writes(Arc::clone(&writer))));
     parts.spawn(keep("sweep", move || sweep(Arc::clone(&sweeper), sweeps)));
@@ -43,6 +44,10 @@ async fn keep<F: Future<Output = ()>>(name: &'static str, begin: impl Fn() -> F)
 
 async fn follow(app: Arc<App>) {
     app.hub.run().await;
+}
+
+async fn watch_passes(app: Arc<App>) {
+    app.passes.watch(&app).await;
 }
 
 async fn watch_writes(app: Arc<App>) {

@@ -30,8 +30,13 @@ impl Default for Patience {
     }
 }
 
+/// The most that is read of a body that is too large, and how long, so that a client that is still sending gets to read
+/// the answer instead of a broken pipe.
+const DRAIN_MAX_BYTES: usize = 64 << 20;
+const DRAIN: Duration = Duration::from_secs(5);
+
 /// Reads a body of at most `max` bytes. A larger one is refused by its announced length, or where it passes the limit;
-/// the rest is never read.
+/// what comes after that is thrown away.
 pub(crate) async fn read(
     mut body: Body,
     headers: &HeaderMap,
@@ -46,6 +51,7 @@ pub(crate) async fn read(
     };
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
     if announced.is_some_and(|length: u64| length > max as u64) {
+        drain(body, headers, max).await;
         return Err(too_large());
     }
     let end = Instant::now() + patience.whole;
@@ -61,12 +67,30 @@ pub(crate) async fn read(
             frame.map_err(|e| Problem::new(codes::MALFORMED_REQUEST, format!("the body broke off: {e}")))?;
         let Ok(piece) = frame.into_data() else { continue };
         if whole.len() + piece.len() > max {
+            drain(body, headers, max).await;
             return Err(too_large());
         }
         if whole.is_empty() {
             whole.reserve(announced.map_or(piece.len(), |n| (n as usize).min(max)).min(1 << 20));
         }
         whole.extend_from_slice(&piece);
+    }
+}
+
+/// Throws away what a client still sends, up to a few times what it may send.
+async fn drain(mut body: Body, headers: &HeaderMap, max: usize) {
+    // It waits for a word before it sends anything, and gets the refusal instead.
+    if headers.contains_key(header::EXPECT) {
+        return;
+    }
+    let mut left = DRAIN_MAX_BYTES.min(max.saturating_mul(4));
+    let end = Instant::now() + DRAIN;
+    while let Ok(Some(Ok(frame))) = timeout_at(end, body.frame()).await {
+        let length = frame.data_ref().map_or(0, Bytes::len);
+        if length > left {
+            return;
+        }
+        left -= length;
     }
 }
 

@@ -9,10 +9,11 @@ use crate::shape::object::objects;
 use crate::shape::time::{Span, Time};
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 use windlass_core::limits::{FORCE_AFTER_DEFAULT_MS, HORIZON_MS, PAGE_MAX, within};
-use windlass_core::{Filter, Job, JobId, Key, Metadata, Name, RunAt, Status};
-use windlass_store::{Cancel, List, Redrive, WriteAudit, fresh};
+use windlass_core::{Filter, Job, JobId, Key, Metadata, RunAt, Status};
+use windlass_store::{Cancel, List, Redrive};
 
 objects!(BulkBody);
 
@@ -94,6 +95,8 @@ pub(crate) async fn bulk(call: Call) -> Reply {
     let body: BulkBody = call.body()?;
     let spread_ms = body.spread.map_or(0, Span::ms);
     within("spread", spread_ms, 0, HORIZON_MS)?;
+    let mut words = serde_json::from_slice::<Value>(&call.body).unwrap_or_default();
+    let words = words.get_mut("filter").map(Value::take).unwrap_or_default();
     let mut filter = body.filter.resolve()?;
     match &filter.queue {
         Some(queue) => call.who.check_queue(queue)?,
@@ -108,6 +111,7 @@ pub(crate) async fn bulk(call: Call) -> Reply {
         spread_ms,
         reason: body.reason,
         is_dry: body.dry_run,
+        words,
     };
     let (done, _) = once(&call, async |key| plan.carry_out(&call, filter, body.cursor, &key).await).await?;
     ok(&done)
@@ -119,6 +123,8 @@ struct Plan {
     spread_ms: i64,
     reason: Option<String>,
     is_dry: bool,
+    /// The filter as the caller wrote it.
+    words: Value,
 }
 
 impl Plan {
@@ -155,7 +161,7 @@ impl Plan {
             }
         }
         if !self.is_dry && done.done > 0 {
-            self.put_on_record(call, &filter, &done).await?;
+            self.put_on_record(call, &filter, &done).await;
         }
         Ok(done)
     }
@@ -199,7 +205,7 @@ impl Plan {
     }
 
     /// Operators' actions are on record; what became of each job is in the job's own log.
-    async fn put_on_record(&self, call: &Call, filter: &Filter, done: &BulkDone) -> Result<(), Problem> {
+    async fn put_on_record(&self, call: &Call, filter: &Filter, done: &BulkDone) {
         let action = match self.action {
             Action::Cancel => "bulk.cancel",
             Action::Redrive => "bulk.redrive",
@@ -208,12 +214,12 @@ impl Plan {
         let detail = Metadata::from_iter([
             ("matched".to_owned(), done.matched.into()),
             ("done".to_owned(), done.done.into()),
-            ("filter".to_owned(), format!("{filter:?}").into()),
-            ("at".to_owned(), fresh::wall_clock().to_string().into()),
+            ("skipped".to_owned(), done.skipped.into()),
+            ("filter".to_owned(), self.words.clone()),
+            ("statuses".to_owned(), filter.statuses.iter().map(|status| status.as_str()).collect()),
+            ("reason".to_owned(), self.reason.clone().into()),
         ]);
-        let action = Name::parse("action", action)?;
-        call.store().write_audit(WriteAudit { actor: call.actor(), action, target, detail }, None).await?;
-        Ok(())
+        call.audit(call.actor(), action, target, detail).await;
     }
 }
 
@@ -224,8 +230,14 @@ mod tests {
 
     #[test]
     fn spread_reaches_from_now_to_the_end() {
-        let plan =
-            Plan { action: Action::Redrive, run_at: None, spread_ms: 10_000, reason: None, is_dry: false };
+        let plan = Plan {
+            action: Action::Redrive,
+            run_at: None,
+            spread_ms: 10_000,
+            reason: None,
+            is_dry: false,
+            words: Value::Null,
+        };
         let id = |n: u64| JobId::from_parts(Timestamp::from_micros(1), n.to_be_bytes());
         let ms = |n: u64| match plan.run_at(id(n)) {
             RunAt::Now => 0,

@@ -5,15 +5,18 @@ use crate::app::App;
 use crate::body;
 use crate::problem::Problem;
 use crate::query::Query;
+use crate::throttle::Caller;
 use axum::body::Body;
 use axum::http::header::{self, HeaderValue};
 use axum::http::{HeaderMap, Method, Response, StatusCode};
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sha2::{Digest, Sha256};
 use std::sync::Arc;
-use windlass_core::{Actor, ApprovalId, Invalid, JobId, Name, Refusal, Token};
-use windlass_store::{JobView, Store};
+use windlass_core::lease::hex;
+use windlass_core::{Actor, ApprovalId, Invalid, JobId, Metadata, Name, Refusal, Token};
+use windlass_store::{JobView, Store, StoreError, WriteAudit};
 
 /// What a handler answers.
 pub(crate) type Reply = Result<Response<Body>, Problem>;
@@ -22,6 +25,8 @@ pub(crate) type Reply = Result<Response<Body>, Problem>;
 pub(crate) struct Call {
     pub(crate) app: Arc<App>,
     pub(crate) who: Principal,
+    /// Where it comes from.
+    pub(crate) caller: Caller,
     pub(crate) method: Method,
     /// The path as it was called.
     pub(crate) path: String,
@@ -72,7 +77,7 @@ impl Call {
 
     /// The lease token: the body's, or the one that was shown as bearer. Two that differ are refused.
     pub(crate) fn token(&self, body: Option<&str>) -> Result<Token, Problem> {
-        let given = body.map(Token::parse).transpose()?;
+        let given = body.map(lease_token).transpose()?;
         match (given, self.who.lease()) {
             (Some(given), Some(bearer)) if given != bearer => Err(Refusal::Mismatch.into()),
             (Some(token), _) | (None, Some(token)) => Ok(token),
@@ -88,7 +93,7 @@ impl Call {
     /// A job as the caller may see it.
     pub(crate) async fn view(&self, id: JobId) -> Result<JobView, Problem> {
         let view = self.store().job(id, None).await?.ok_or(Refusal::NotFound)?;
-        self.who.check_queue(&view.job.queue)?;
+        self.who.check_sees(&view.job.queue)?;
         Ok(view)
     }
 
@@ -101,6 +106,18 @@ impl Call {
         }
     }
 
+    /// Puts an operator's action on record. It has happened: that it could not be put on record is for the log, where the
+    /// job's own history still names the actor.
+    pub(crate) async fn audit(&self, actor: Actor, action: &str, target: String, detail: Metadata) {
+        let written = match Name::parse("action", action) {
+            Ok(action) => self.store().write_audit(WriteAudit { actor, action, target, detail }, None).await,
+            Err(invalid) => Err(StoreError::Unavailable(invalid.to_string())),
+        };
+        if let Err(error) = written {
+            tracing::error!(%error, action, "an action could not be put on record");
+        }
+    }
+
     /// Refuses a job of a queue that is not the caller's. Only keys for some queues cost a look.
     pub(crate) async fn check_job(&self, id: JobId) -> Result<(), Problem> {
         if self.who.is_for_some_queues() {
@@ -108,6 +125,12 @@ impl Call {
         }
         Ok(())
     }
+}
+
+/// A lease token. A text that cannot be one becomes a token that no lease has: it is as wrong as any other, and which
+/// refusal comes first is for the store to say.
+pub(crate) fn lease_token(text: &str) -> Result<Token, Invalid> {
+    Token::parse(text).or_else(|_| Token::parse(&hex(&Sha256::digest(text.as_bytes())[..16])))
 }
 
 /// An answer in JSON.

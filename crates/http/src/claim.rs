@@ -1,8 +1,12 @@
 //! Handing out jobs: `POST /v1/claim`, `POST /v1/jobs/{id}/claim`, and the desk where claims wait in line.
 
+use crate::access::revoked;
 use crate::app::{App, known};
 use crate::call::{Call, Reply, ok};
 use crate::operate::OneJob;
+use crate::pass::Pass;
+use crate::presence;
+use crate::problem::Problem;
 use crate::shape::job::JobShape;
 use crate::shape::new_job::lease_ms;
 use crate::shape::object::objects;
@@ -19,7 +23,7 @@ use windlass_core::lease::unhex;
 use windlass_core::limits::{CLAIM_MAX, count, within};
 use windlass_core::{Invalid, LeaseMs, Name, Secret, Who};
 use windlass_engine::Level;
-use windlass_store::{ClaimMany, ClaimOne, Claimed, Store, StoreResult, fresh};
+use windlass_store::{ClaimMany, ClaimOne, Claimed, Store, fresh};
 
 objects!(ClaimBody, ClaimOneBody);
 
@@ -99,7 +103,9 @@ pub(crate) async fn claim(call: Call) -> Reply {
     };
     let wait_ms = within("wait", body.wait.map_or(0, Span::ms), 0, WAIT_MAX_MS)?;
     let wait = Duration::from_millis(wait_ms as u64);
-    let claimed = call.app.desk.claim(&call.app, request, wait, body.secret.is_some()).await?;
+    presence::saw(&call, &request).await;
+    let pass = call.who.pass(&call.app);
+    let claimed = call.app.desk.claim(&call.app, request, wait, body.secret.is_some(), pass).await?;
     ok(&ClaimedJobs { jobs: claimed.into_iter().map(JobShape::claimed).collect() })
 }
 
@@ -170,7 +176,8 @@ impl ClaimQueue {
         request: ClaimMany,
         wait: Duration,
         may_hold: bool,
-    ) -> StoreResult<Vec<Claimed>> {
+        mut pass: Pass,
+    ) -> Result<Vec<Claimed>, Problem> {
         let until = Instant::now() + wait;
         let ask = || known(|| self.store.claim(request.clone(), None));
         if wait.is_zero() || may_hold {
@@ -186,10 +193,14 @@ impl ClaimQueue {
             () = place.turn.notified() => {}
             () = sleep_until(until) => return Ok(Vec::new()),
             () = &mut ending => return Ok(Vec::new()),
+            () = pass.over() => return Err(revoked()),
         }
         let mut due = self.store.hints().due;
         loop {
             due.mark_unchanged();
+            if pass.is_over() {
+                return Err(revoked());
+            }
             let claimed = ask().await?;
             if !claimed.is_empty() {
                 return Ok(claimed);
@@ -199,6 +210,7 @@ impl ClaimQueue {
                 () = sleep(POLL) => {}
                 () = sleep_until(until) => return Ok(Vec::new()),
                 () = &mut ending => return Ok(Vec::new()),
+                () = pass.over() => {}
             }
         }
     }

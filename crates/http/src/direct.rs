@@ -3,6 +3,7 @@
 //! other connection is left to hyper, untouched.
 
 use crate::app::App;
+use crate::throttle::Peer;
 use axum::Router;
 use axum::body::Body;
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -32,6 +33,7 @@ const GATHERED: usize = 64 << 10;
 /// nothing for as long as `silent` is closed.
 pub(crate) async fn take(
     stream: TcpStream,
+    peer: Peer,
     router: &Router,
     app: &App,
     silent: Duration,
@@ -41,11 +43,12 @@ pub(crate) async fn take(
         looked = timeout(silent, poll_fn(|cx| look(&stream, cx))) => looked.ok()?.ok()?,
         () = app.ending.reached(Level::Graceful) => None,
     };
-    let Some((request, length)) = looked else { return Some(stream) };
+    let Some((mut request, length)) = looked else { return Some(stream) };
     // They were seen a moment ago.
     if stream.try_read(&mut vec![0; length]).ok()? < length {
         return None;
     }
+    request.extensions_mut().insert(peer);
     // Boxed, for it is large and soon over.
     let Ok(response) = Box::pin(router.clone().oneshot(request)).await;
     if let Err(error) = tell(&stream, response, stalled).await {

@@ -11,6 +11,7 @@ use crate::query::Query;
 use crate::request_id::{RequestId, X_REQUEST_ID};
 use crate::route::Route;
 use crate::routes;
+use crate::throttle::Peer;
 use axum::RequestExt;
 use axum::Router;
 use axum::body::Body;
@@ -22,8 +23,9 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tracing::Instrument;
+use windlass_store::StoreError;
 
 /// How much of a body is read of somebody who showed nothing yet.
 const STRANGER_MAX_BYTES: usize = 64 << 10;
@@ -117,7 +119,10 @@ async fn handle(app: &Arc<App>, route: Option<&Route>, mut request: Request) -> 
     let segments = request.extract_parts::<RawPathParams>().await.map_err(|_| unreadable("path"))?;
     let segments = segments.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     let (parts, body) = request.into_parts();
-    let who = access::enter(app, route, &parts).await?;
+    let (caller, peer) = (access::caller_of(&parts), parts.extensions.get().copied());
+    let who = access::enter(app, route, &parts).await.inspect_err(|problem| {
+        note_refused(app, route, "nobody", peer, problem);
+    })?;
     let query = Query::parse(parts.uri.query(), &route.params)?;
     let body = if route.takes.is_some() {
         let is_stranger = matches!(who, access::Principal::Nobody);
@@ -128,10 +133,33 @@ async fn handle(app: &Arc<App>, route: Option<&Route>, mut request: Request) -> 
     } else {
         Bytes::new()
     };
+    let name = who.name();
     let (method, headers) = (parts.method, parts.headers);
     let path = parts.uri.path().to_owned();
-    let call = Call { app: Arc::clone(app), who, method, path, segments, query, headers, body };
-    (route.handler)(call).await
+    let call = Call { app: Arc::clone(app), who, caller, method, path, segments, query, headers, body };
+    let answered =
+        timeout(route.deadline(), (route.handler)(call)).await.unwrap_or_else(|_| Err(late(route)));
+    answered.inspect_err(|problem| note_refused(app, route, &name, peer, problem))
+}
+
+/// A store that says nothing for as long as a request may take.
+fn late(route: &Route) -> Problem {
+    let silent = "the store did not answer in time".to_owned();
+    let is_read = route.method == Method::GET;
+    if is_read { StoreError::Unavailable(silent).into() } else { StoreError::Indeterminate(silent).into() }
+}
+
+/// Refused access is counted, and logged as long as nobody floods the log.
+fn note_refused(app: &App, route: &Route, who: &str, peer: Option<Peer>, problem: &Problem) {
+    let code = problem.code();
+    if !matches!(code.status, 401 | 403 | 429) {
+        return;
+    }
+    app.metrics.denied(code.code);
+    if app.throttle.may_log() {
+        let address = peer.map(|Peer(address)| address.to_string()).unwrap_or_default();
+        tracing::warn!(code = code.code, who, address, route = ?route, "access was refused");
+    }
 }
 
 /// There is no such route, or it has no such method.

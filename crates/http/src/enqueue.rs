@@ -2,6 +2,7 @@
 
 use crate::app::known;
 use crate::call::{Call, Reply, json};
+use crate::codes;
 use crate::problem::Problem;
 use crate::shape::job::JobShape;
 use crate::shape::new_job::NewJobShape;
@@ -10,6 +11,7 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::limits::{ENQUEUE_MAX, count};
+use windlass_core::unique::Scope;
 use windlass_core::{JobId, NewJob};
 use windlass_store::{BatchRefusal, Enqueue, Enqueued};
 
@@ -65,10 +67,22 @@ async fn visible(call: &Call, id: JobId) -> Result<Option<JobShape>, Problem> {
 
 async fn check(call: &Call, job: &NewJob) -> Result<(), Problem> {
     call.who.check_queue(&job.facts.queue)?;
+    check_unique(call, job)?;
     match job.facts.parent_id {
         Some(parent) => call.check_job(parent).await,
         None => Ok(()),
     }
+}
+
+/// A key that is unique among all jobs of a kind would tell of jobs in every queue, and keep them out.
+fn check_unique(call: &Call, job: &NewJob) -> Result<(), Problem> {
+    let is_wide = job.facts.unique.as_ref().is_some_and(|unique| !matches!(unique.scope, Scope::Queue(_)));
+    if !is_wide || !call.who.is_for_some_queues() {
+        return Ok(());
+    }
+    let detail = "unique among all jobs of a kind concerns every queue and this key is for some only; \
+                  set unique.scope to \"queue\", or use a key for all queues";
+    Err(Problem::new(codes::QUEUE_FORBIDDEN, detail).with("field", "unique.scope"))
 }
 
 async fn send(call: &Call, jobs: Vec<NewJob>) -> Result<Result<Vec<Enqueued>, BatchRefusal>, Problem> {

@@ -12,7 +12,7 @@ use windlass_core::lease::hex;
 use windlass_store::{Store, StoreResult, fresh};
 
 /// How long an answer about a key is trusted: another server's revocation takes effect within it.
-const TRUSTED: Duration = Duration::from_secs(5);
+const TRUSTED: Duration = Duration::from_secs(2);
 /// How long it is trusted that there are no keys at all.
 const TRUSTED_OPEN: Duration = Duration::from_secs(1);
 /// The most answers that are kept.
@@ -107,7 +107,8 @@ impl Gate {
         Ok(is_keyed)
     }
 
-    fn known_keyed(&self) -> Option<bool> {
+    /// Whether a key was ever made, as far as is known without asking the store.
+    pub(crate) fn known_keyed(&self) -> Option<bool> {
         if self.is_keyed.load(Ordering::Acquire) {
             return Some(true);
         }
@@ -127,6 +128,16 @@ impl Gate {
         {
             return Ok(key.clone());
         }
+        self.ask(hash).await
+    }
+
+    /// Whether this text was a key at the last look, valid or not.
+    pub(crate) fn was_known(&self, text: &str) -> bool {
+        self.answers().get(&hash(text)).is_some_and(|(_, key)| key.is_some())
+    }
+
+    /// The key of this hash as the store knows it now.
+    pub(crate) async fn ask(&self, hash: [u8; 32]) -> StoreResult<Option<Arc<AccessKey>>> {
         let asked_at = Instant::now();
         let key = self.store.access_key(hash, None).await?.map(Arc::new);
         let mut answers = self.answers();

@@ -30,7 +30,7 @@ pub(crate) async fn readyz(call: Call) -> Reply {
         let detail = "the server is ending; send requests elsewhere";
         return Err(Problem::new(codes::UNAVAILABLE, detail).header(header::RETRY_AFTER, "5"));
     }
-    if call.app.hub.silent_for().is_some() {
+    if call.app.hub.is_silent() {
         let detail = "the store does not answer; see the log of this server";
         return Err(Problem::new(codes::UNAVAILABLE, detail).header(header::RETRY_AFTER, "1"));
     }
@@ -41,8 +41,9 @@ pub(crate) async fn readyz(call: Call) -> Reply {
     ok(&Health { status: "ready" })
 }
 
-/// `GET /metrics`
+/// `GET /metrics`: counts of every queue, so for keys of every queue.
 pub(crate) async fn metrics(call: Call) -> Reply {
+    call.who.check_all_queues()?;
     let mut response = Response::new(Body::from(metrics::render(&call.app).await));
     let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, text);

@@ -32,6 +32,11 @@ fn recorder() -> Option<&'static PrometheusHandle> {
         describe_counter!("windlass_http_requests_total", "requests answered, by method, route and status");
         describe_histogram!("windlass_http_request_duration_seconds", "how long requests took");
         describe_counter!("windlass_lease_lost_total", "leases that were lost");
+        describe_counter!("windlass_access_refused_total", "requests refused for want of a right, by code");
+        describe_counter!(
+            "windlass_refusals_unrecorded_total",
+            "refused votes of strangers beyond those on record"
+        );
         Some(handle)
     };
     HANDLE.get_or_init(install).as_ref()
@@ -63,6 +68,16 @@ impl Metrics {
     pub(crate) fn began(&self) -> Request<'_> {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         Request { metrics: self }
+    }
+
+    /// Access was refused.
+    pub(crate) fn denied(&self, code: &'static str) {
+        counter!("windlass_access_refused_total", "code" => code).increment(1);
+    }
+
+    /// A refusal of a stranger was counted instead of put on record.
+    pub(crate) fn unrecorded(&self) {
+        counter!("windlass_refusals_unrecorded_total").increment(1);
     }
 
     /// A holder was refused; it may have lost its lease.

@@ -1,7 +1,7 @@
 //! What is done to a job from outside: cancel, redrive, fork, signal.
 
 use crate::app::known;
-use crate::call::{Call, Reply, json, ok};
+use crate::call::{Call, Reply, json as reply, ok};
 use crate::idempotency::once;
 use crate::problem::Problem;
 use crate::shape::job::JobShape;
@@ -11,10 +11,11 @@ use crate::shape::raw::{Json, payload};
 use crate::shape::time::{Span, Time, run_at};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, FORCE_AFTER_DEFAULT_MS, PAYLOAD_MAX_BYTES};
-use windlass_core::{Done, JobId, Key, Name, Refusal, RunAt, Status, Timestamp};
+use windlass_core::{Done, Job, JobId, Key, Metadata, Name, Refusal, RunAt, Status, Timestamp};
 use windlass_store::{Cancel, Fork, Redrive, Signal};
 
 objects!(CancelBody, RedriveBody, ForkBody, SignalBody);
@@ -26,9 +27,23 @@ pub(crate) struct OneJob {
     pub(crate) job: JobShape,
 }
 
-async fn show(call: &Call, status: StatusCode, id: JobId) -> Reply {
-    let view = call.store().job(id, None).await?.ok_or(Refusal::NotFound)?;
-    json(status, &OneJob { job: JobShape::view(view) })
+/// Puts on record what was done to a job, with how it stood before and after.
+async fn put_on_record<const N: usize>(
+    call: &Call,
+    action: &str,
+    before: Option<&Job>,
+    after: &Job,
+    more: [(&str, Value); N],
+) {
+    if before.is_some_and(|job| job.version == after.version) {
+        // A repeat changed nothing.
+        return;
+    }
+    let standing = |job: &Job| json!({ "status": job.status.as_str(), "version": job.version, "generation": job.generation });
+    let mut detail: Metadata = more.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    detail.insert("before".to_owned(), before.map(standing).unwrap_or_default());
+    detail.insert("after".to_owned(), standing(after));
+    call.audit(call.actor(), action, after.id.to_string(), detail).await;
 }
 
 /// A wish to stop a job.
@@ -51,7 +66,8 @@ pub(crate) struct CancelBody {
 pub(crate) async fn cancel(call: Call) -> Reply {
     let body: CancelBody = call.body()?;
     let job = call.job_id()?;
-    call.check_job(job).await?;
+    let before = call.view(job).await?.job;
+    let reason = body.reason.clone();
     let wish = windlass_core::decide::Cancel {
         actor: call.actor(),
         reason: body.reason,
@@ -61,9 +77,11 @@ pub(crate) async fn cancel(call: Call) -> Reply {
     let request = Cancel { job, wish };
     known(|| call.app.store.cancel(request.clone(), None)).await??;
     let view = call.store().job(job, None).await?.ok_or(Refusal::NotFound)?;
+    let more = [("reason", reason.into()), ("force", request.wish.force.into())];
+    put_on_record(&call, "job.cancel", Some(&before), &view.job, more).await;
     let is_over = view.job.status == Status::Cancelled;
     let status = if is_over { StatusCode::OK } else { StatusCode::ACCEPTED };
-    json(status, &OneJob { job: JobShape::view(view) })
+    reply(status, &OneJob { job: JobShape::view(view) })
 }
 
 /// A dead or cancelled job to send back.
@@ -86,16 +104,21 @@ pub(crate) struct RedriveBody {
 pub(crate) async fn redrive(call: Call) -> Reply {
     let body: RedriveBody = call.body()?;
     let job = call.job_id()?;
-    call.check_job(job).await?;
+    let before = call.view(job).await?.job;
     let run_at = run_at(body.run_at, body.delay)?.unwrap_or(RunAt::Now);
     let from_start = body.from_start.unwrap_or_default();
-    once(&call, async |key| {
+    let ((), is_repeat) = once(&call, async |key| {
         let request = Redrive { job, run_at, from_start, actor: call.actor(), key: Some(key) };
         known(|| call.app.store.redrive(request.clone(), None)).await??;
         Ok(())
     })
     .await?;
-    show(&call, StatusCode::OK, job).await
+    let view = call.store().job(job, None).await?.ok_or(Refusal::NotFound)?;
+    if !is_repeat {
+        let more = [("from_start", from_start.into())];
+        put_on_record(&call, "job.redrive", Some(&before), &view.job, more).await;
+    }
+    reply(StatusCode::OK, &OneJob { job: JobShape::view(view) })
 }
 
 /// Where a new job begins.
@@ -117,7 +140,8 @@ pub(crate) async fn fork(call: Call) -> Reply {
     let from = call.job_id()?;
     let source = call.view(from).await?;
     let payload = payload("payload", body.payload, None, PAYLOAD_MAX_BYTES)?;
-    let (made, _) = once(&call, async |key| {
+    let has_payload = payload.is_some();
+    let (made, is_repeat) = once(&call, async |key| {
         let request = Fork {
             from,
             from_version: body.from_version,
@@ -129,7 +153,16 @@ pub(crate) async fn fork(call: Call) -> Reply {
         Ok(request.id.to_string())
     })
     .await?;
-    show(&call, StatusCode::CREATED, job_id("id", &made)?).await
+    let view = call.store().job(job_id("id", &made)?, None).await?.ok_or(Refusal::NotFound)?;
+    if !is_repeat {
+        let more = [
+            ("from", from.to_string().into()),
+            ("from_version", body.from_version.unwrap_or(source.job.version).into()),
+            ("other_payload", has_payload.into()),
+        ];
+        put_on_record(&call, "job.fork", None, &view.job, more).await;
+    }
+    reply(StatusCode::CREATED, &OneJob { job: JobShape::view(view) })
 }
 
 /// The id of a fork: the same for the same key, so that a repeat is recognised.

@@ -71,10 +71,19 @@ pub(crate) fn check_same(method: &Method, headers: &HeaderMap) -> Result<(), Pro
     if is_own || (method.is_safe() && !has_origin) { Ok(()) } else { Err(refused(headers)) }
 }
 
-/// Accepts a sign-in of our own page, or of a program that is no browser.
+/// Accepts a sign-in of our own page, or of a program that is no browser. A browser keeps no session of a page that came
+/// over plain HTTP from another machine, and would ask for the key again and again.
 pub(crate) fn check_sign_in(headers: &HeaderMap) -> Result<(), Problem> {
     let is_foreign = headers.contains_key(header::ORIGIN) && !is_own_origin(headers);
-    if is_foreign || !is_own_fetch(headers).unwrap_or(true) { Err(refused(headers)) } else { Ok(()) }
+    if is_foreign || !is_own_fetch(headers).unwrap_or(true) {
+        return Err(refused(headers));
+    }
+    if text(headers, header::ORIGIN).is_some_and(|origin| origin.starts_with("http:")) && !is_local(headers) {
+        let detail = "this page came over plain HTTP, where a browser keeps no session and anybody between could \
+                      read the key; serve it over HTTPS, or open it on the server's own machine as localhost";
+        return Err(Problem::new(codes::HTTPS_REQUIRED, detail));
+    }
+    Ok(())
 }
 
 fn refused(headers: &HeaderMap) -> Problem {

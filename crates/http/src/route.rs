@@ -5,6 +5,7 @@ use crate::call::{Call, Reply};
 use axum::http::Method;
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
+use std::time::Duration;
 use utoipa::ToSchema;
 use utoipa::openapi::schema::Type;
 use utoipa::openapi::{RefOr, Schema};
@@ -202,6 +203,17 @@ impl Route {
     pub(crate) fn refuses(mut self, codes: &'static [&'static str]) -> Self {
         self.refuses = codes;
         self
+    }
+
+    /// How long a handler may take, with the longest wait that its caller may ask for.
+    pub(crate) fn deadline(&self) -> Duration {
+        let seconds = match self.path {
+            "/v1/bulk" => 600,
+            "/v1/claim" | "/v1/feed" | "/v1/jobs/{id}/feed" => 60 + 15,
+            _ if self.method == Method::GET => 15,
+            _ => 30,
+        };
+        Duration::from_secs(seconds)
     }
 
     /// Who may, in words: `viewer`, `producer or worker`, `–`.

@@ -285,6 +285,7 @@ fn approvals() -> Vec<Route> {
                 "approval_expired",
                 "approval_forbidden",
                 "token_malformed",
+                "too_many_requests",
             ]),
     ]
 }
@@ -320,7 +321,7 @@ fn surroundings() -> Vec<Route> {
         post("/v1/keys", "make an access key", keys::make)
             .takes::<keys::NewKey>()
             .gives::<keys::MadeKey>(201)
-            .refuses(&["key_exists"]),
+            .refuses(&["forbidden", "key_exists"]),
         delete("/v1/keys/{name}", "take an access key back", keys::revoke)
             .gives::<keys::OneKey>(200)
             .refuses(&["not_found"]),
@@ -331,7 +332,7 @@ fn surroundings() -> Vec<Route> {
             .open_to(Access::Everybody)
             .takes::<keys::SignIn>()
             .gives::<keys::Session>(201)
-            .refuses(&["unauthorized", "origin_refused"]),
+            .refuses(&["unauthorized", "origin_refused", "https_required", "too_many_requests"]),
         delete("/v1/session", "sign out", keys::sign_out).open_to(Access::Everybody).gives_other(204, ""),
     ]
 }
@@ -349,7 +350,8 @@ fn watchers() -> Vec<Route> {
         open(get("/healthz", "whether the process is alive", health::healthz)).gives::<health::Health>(200),
         open(get("/readyz", "whether the store answers and takes writes", health::readyz))
             .gives::<health::Health>(200),
-        open(get("/metrics", "what is measured, for Prometheus", health::metrics))
+        get("/metrics", "what is measured, for Prometheus", health::metrics)
+            .may(V)
             .gives_other(200, "text/plain"),
         open(get("/openapi.json", "this document", openapi::openapi)).gives_other(200, "application/json"),
         open(get("/errors/{code}", "what a code means and what to do", pages::error_page))

@@ -6,7 +6,10 @@ use crate::body::Patience;
 use crate::direct;
 use crate::dispatch;
 use crate::stall::Stalling;
+use crate::throttle::{Caller, Limits, Peer};
 use axum::Router;
+use axum::http::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -18,6 +21,7 @@ use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
+use tower::ServiceExt;
 use windlass_engine::{Level, Shutdown};
 use windlass_store::{Store, StoreError};
 
@@ -57,6 +61,7 @@ pub struct Server {
     comment_every: Duration,
     connections: usize,
     sweeps: bool,
+    limits: Limits,
 }
 
 impl std::fmt::Debug for Server {
@@ -93,6 +98,7 @@ impl Server {
             comment_every: COMMENT,
             connections: CONNECTIONS,
             sweeps: true,
+            limits: Limits::default(),
         }
     }
 
@@ -118,6 +124,20 @@ impl Server {
     /// The most connections at once; 20,000 unless said otherwise. More wait to be accepted.
     pub fn connections(mut self, most: usize) -> Self {
         self.connections = most;
+        self
+    }
+
+    /// What one caller may do, by key or by address: wrong keys and links per minute (100 unless said otherwise).
+    pub fn wrong_per_minute(mut self, most: u32) -> Self {
+        self.limits.wrong = most;
+        self
+    }
+
+    /// What one caller may have open, by key or by address: streams of events, and connections. Unless said otherwise
+    /// 1,000 each, and any number for callers of this machine.
+    pub fn open_per_caller(mut self, streams: usize, connections: usize) -> Self {
+        self.limits.streams = Some(streams);
+        self.limits.connections = Some(connections);
         self
     }
 
@@ -153,7 +173,7 @@ impl Server {
     }
 
     fn app(&self) -> Arc<App> {
-        Arc::new(App::new(Arc::clone(&self.store), self.patience, self.comment_every))
+        Arc::new(App::new(Arc::clone(&self.store), self.patience, self.comment_every, self.limits))
     }
 
     /// Serves until the shutdown: then no connection is accepted, streams and waiting claims end at once, and requests
@@ -177,14 +197,19 @@ impl Server {
                 accepted = accept(&listener, &room) => accepted,
             };
             match accepted {
-                Ok((stream, place)) => {
+                Ok((stream, peer, place)) => {
                     let (router, app, stalled) = (router.clone(), Arc::clone(&app), self.stalled);
+                    let Some(counted) = app.throttle.connection(&Caller::at(peer.0)) else {
+                        app.metrics.denied("too_many_requests");
+                        turn_away(&stream);
+                        continue;
+                    };
                     connections.spawn(async move {
-                        if let Some(stream) = direct::take(stream, &router, &app, HEAD, stalled).await {
+                        if let Some(stream) = direct::take(stream, peer, &router, &app, HEAD, stalled).await {
                             // Boxed, so that streams of events do not take as much room.
-                            Box::pin(keep(stream, router, app, stalled)).await;
+                            Box::pin(keep(stream, peer, router, app, stalled)).await;
                         }
-                        drop(place);
+                        drop((place, counted));
                     });
                 }
                 Err(error) => {
@@ -234,21 +259,34 @@ impl Server {
 async fn accept(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
-) -> io::Result<(TcpStream, OwnedSemaphorePermit)> {
+) -> io::Result<(TcpStream, Peer, OwnedSemaphorePermit)> {
     let place = Arc::clone(room).acquire_owned().await.map_err(io::Error::other)?;
-    let (stream, _) = listener.accept().await?;
+    let (stream, peer) = listener.accept().await?;
     // Events are small and wait for nobody.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "a connection was gone before it began");
     }
-    Ok((stream, place))
+    Ok((stream, Peer(peer.ip()), place))
+}
+
+/// Answers a caller that has too many connections open, and reads nothing.
+fn turn_away(stream: &TcpStream) {
+    let answer =
+        b"HTTP/1.1 429 Too Many Requests\r\nretry-after: 5\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+    if let Err(error) = stream.try_write(answer) {
+        tracing::debug!(%error, "a connection too many was gone before it was answered");
+    }
 }
 
 /// Serves one connection to its end.
-async fn keep(stream: TcpStream, router: Router, app: Arc<App>, stalled: Duration) {
+async fn keep(stream: TcpStream, peer: Peer, router: Router, app: Arc<App>, stalled: Duration) {
     let io = Stalling::new(TokioIo::new(stream), stalled);
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(64 << 10);
+    let router = router.map_request(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer);
+        request
+    });
     let connection = builder.serve_connection(io, TowerToHyperService::new(router));
     tokio::pin!(connection);
     let ended = tokio::select! {

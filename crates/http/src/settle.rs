@@ -1,7 +1,7 @@
 //! Ending attempts: `POST /v1/settle` for many, and complete, fail, release and wait for one.
 
 use crate::app::known;
-use crate::call::{Call, Reply, ok};
+use crate::call::{Call, Reply, lease_token, ok};
 use crate::shape::job::JobShape;
 use crate::shape::new_job::job_id;
 use crate::shape::object::objects;
@@ -114,7 +114,7 @@ impl ItemBody {
         };
         Ok(SettleItem {
             job: job_id("job_id", &self.job_id)?,
-            token: Token::parse(&self.lease_token)?,
+            token: lease_token(&self.lease_token)?,
             outcome,
         })
     }

@@ -1,7 +1,9 @@
 //! Workers that report themselves, and the audit of what operators did.
 
+use crate::access::forbidden;
 use crate::call::{Call, Reply, ok};
 use crate::codes;
+use crate::presence;
 use crate::problem::Problem;
 use crate::shape::new_job::lease_ms;
 use crate::shape::object::objects;
@@ -10,7 +12,7 @@ use crate::shape::time::Span;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::limits::{count, within};
-use windlass_core::{Invalid, LeaseMs, Metadata, Name, Who};
+use windlass_core::{Invalid, LeaseMs, Metadata, Name, Role, Who, Worker};
 use windlass_store::{DrainWorker, PutWorker, ReadAudit, fresh};
 
 objects!(WorkerBody);
@@ -85,18 +87,29 @@ pub(crate) async fn put(call: Call) -> Reply {
     for queue in &queues {
         call.who.check_queue(queue)?;
     }
-    let labels = body.labels.unwrap_or_default();
+    let known = find(&call, &id).await?;
+    let was_draining = known.as_ref().is_some_and(|worker| worker.draining);
+    if let Some(worker) = known {
+        check_own(&call, &worker)?;
+    }
+    let mut labels = body.labels.unwrap_or_default();
+    presence::sign(&call, &mut labels);
     windlass_core::job::check_metadata(&labels).map_err(|e| Invalid { field: "labels".into(), ..e })?;
     let request = PutWorker {
-        id,
+        id: id.clone(),
         queues,
         kinds: names("kinds", &body.kinds.unwrap_or_default())?,
         capacity: within("capacity", body.capacity.unwrap_or(1), 0, CAPACITY_MAX)? as i32,
         labels,
-        draining: body.draining.unwrap_or_default(),
+        draining: false,
         ttl_ms: lease_ms("ttl", body.ttl)?.map_or_else(|| LeaseMs::new(60_000), Ok)?,
     };
-    let worker = call.store().put_worker(request, None).await?;
+    let mut worker = call.store().put_worker(request, None).await?;
+    if body.draining == Some(true) && !was_draining {
+        // The way that is put on record.
+        let request = DrainWorker { id, actor: call.actor() };
+        worker = call.store().drain_worker(request, None).await?.unwrap_or(worker);
+    }
     ok(&OneWorker { worker: WorkerShape::of(worker, fresh::wall_clock()) })
 }
 
@@ -112,16 +125,26 @@ async fn drain(call: &Call, id: Who, body: &WorkerBody) -> Reply {
             format!("there is no worker {id}; it never reported, or was forgotten"),
         )
     };
-    if call.who.is_for_some_queues() {
-        let workers = call.store().workers((), None).await?;
-        let worker = workers.into_iter().find(|worker| worker.id == id).ok_or_else(gone)?;
-        for queue in &worker.queues {
-            call.who.check_queue(queue)?;
-        }
-    }
+    check_own(call, &find(call, &id).await?.ok_or_else(gone)?)?;
     let request = DrainWorker { id: id.clone(), actor: call.actor() };
     let worker = call.store().drain_worker(request, None).await?.ok_or_else(gone)?;
     ok(&OneWorker { worker: WorkerShape::of(worker, fresh::wall_clock()) })
+}
+
+async fn find(call: &Call, id: &Who) -> Result<Option<Worker>, Problem> {
+    Ok(call.store().workers((), None).await?.into_iter().find(|worker| worker.id == *id))
+}
+
+/// Refuses a worker of a queue that is not the caller's, and one that was made with another key unless it is an
+/// operator's to tell.
+fn check_own(call: &Call, worker: &Worker) -> Result<(), Problem> {
+    for queue in &worker.queues {
+        call.who.check_sees(queue)?;
+    }
+    if call.who.has(&[Role::Operator]) || presence::is_made_by(call, worker) {
+        return Ok(());
+    }
+    Err(forbidden("a worker that was registered with another key", "operator"))
 }
 
 /// A page of the audit, newest first.

@@ -4,13 +4,15 @@ use crate::problem::Problem;
 use axum::http::Method;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use windlass_core::Key;
 use windlass_core::lease::hex;
 use windlass_store::{FULL, Idempotency, READ_ONLY, Remember, Store, StoreError, StoreResult, fresh};
 
 /// How often a store that refused a write is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+/// How long a store has to take it.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// What is written then: as much as a small job takes, so that a store with hardly any room left does not look healthy.
 const PROBE_BYTES: usize = 16 << 10;
 
@@ -83,7 +85,8 @@ impl Writes {
             if self.refused().is_none() {
                 continue;
             }
-            match probe(store).await {
+            let late = |_| Err(StoreError::Unavailable("a write was not answered in time".into()));
+            match timeout(PATIENCE, probe(store)).await.unwrap_or_else(late) {
                 Ok(()) => {
                     tracing::info!("the store takes writes again");
                     *self.why() = None;

@@ -57,7 +57,7 @@ const CONTRACT: &[(&str, &str)] = &[
     ("DELETE /v1/session", "–"),
     ("GET /healthz", "–"),
     ("GET /readyz", "–"),
-    ("GET /metrics", "–"),
+    ("GET /metrics", "viewer"),
     ("GET /openapi.json", "–"),
     ("GET /errors/{code}", "–"),
     ("GET /", "–"),

@@ -325,3 +325,32 @@ async fn pages_of_the_feed() {
         page("wait=61s").await.refused(422, "invalid");
     }
 }
+
+/// (http) Filters by parent, worker and kind bring those events and no others, as a stream and as a page.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_feed_knows_parents_workers_and_kinds() {
+    for bed in beds().await {
+        let parent = bed.put_job(json!({})).await;
+        let mut by_parent = listen(&bed, &format!("/v1/feed?parent_id={parent}"), None).await;
+        let mut by_worker = listen(&bed, "/v1/feed?worker_id=w1", None).await;
+        let mut by_kind = listen(&bed, "/v1/feed?kind=rare", None).await;
+        let mut by_status = listen(&bed, "/v1/feed?status=running", None).await;
+        let stranger = bed.put_job(json!({})).await;
+        let child = bed.put_job(json!({ "parent_id": parent })).await;
+        let rare = bed.put_job(json!({ "kind": "rare" })).await;
+        bed.post(&format!("/v1/jobs/{stranger}/claim"), json!({ "worker_id": "w2" })).await.is(200);
+        bed.hold(&child).await;
+        assert_eq!(by_parent.next().await.unwrap().data["job_id"], child);
+        assert_eq!(by_parent.next().await.unwrap().data["type"], "job_claimed");
+        assert_eq!(by_kind.next().await.unwrap().data["job_id"], rare);
+        assert_eq!(by_worker.next().await.unwrap().data["job_id"], child, "w2 is somebody else");
+        let running = by_status.take(2).await;
+        assert_eq!(
+            (&running[0].data["job_id"], &running[1].data["job_id"]),
+            (&json!(stranger), &json!(child))
+        );
+        for stream in [&mut by_parent, &mut by_worker, &mut by_kind, &mut by_status] {
+            assert!(stream.within(Duration::from_millis(50)).await.is_none());
+        }
+    }
+}

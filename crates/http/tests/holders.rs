@@ -166,7 +166,7 @@ async fn heartbeats_renew() {
         assert_eq!((&leases[3]["job_id"], &leases[3]["code"]), (&json!(lost), &json!("not_found")));
         assert!(bed.get("/metrics").await.text.contains("windlass_lease_lost_total"));
         let bad = json!({ "worker_id": "w1", "leases": [{ "job_id": a, "token": "x" }] });
-        bed.post("/v1/heartbeat", bad).await.refused(422, "invalid");
+        assert_eq!(bed.post("/v1/heartbeat", bad).await.is(200)["leases"][0]["code"], "lease_mismatch");
     }
 }
 
@@ -182,7 +182,7 @@ async fn refusals_come_in_their_order() {
             verb(&bed, "7", name, with(&wrong)).await.refused(422, "invalid");
             let (id, token) = bed.held_job().await;
             verb(&bed, &id, name, with(&wrong)).await.refused(409, "lease_mismatch");
-            verb(&bed, &id, name, with("zz")).await.refused(422, "invalid");
+            verb(&bed, &id, name, with("zz")).await.refused(409, "lease_mismatch");
             verb(&bed, &id, name, json!({})).await.refused(422, "invalid");
             verb(&bed, &id, "release", with(&token)).await.is(200);
             if name != "release" {
@@ -486,5 +486,83 @@ async fn a_timeout_is_recorded_when_its_lease_is_shown() {
         })
         .await;
         until("it is on record", async || bed.job(&id).await["status"] == "timed_out").await;
+    }
+}
+
+/// (http) A wrong lease token is a lease that one does not hold, whatever it looks like.
+#[tokio::test(flavor = "multi_thread")]
+async fn any_wrong_token_is_another_lease() {
+    for bed in beds().await {
+        let (id, token) = bed.held_job().await;
+        for wrong in ["", "short", "zz", &"0".repeat(32), &"0".repeat(64), &format!("{token}0"), "töken"] {
+            let body = json!({ "lease_token": wrong });
+            verb(&bed, &id, "complete", body.clone()).await.refused(409, "lease_mismatch");
+            verb(&bed, &id, "progress", body).await.refused(409, "lease_mismatch");
+            let items = json!({ "items": [{ "job_id": id, "lease_token": wrong, "outcome": "complete" }] });
+            let settled = bed.post("/v1/settle", items).await.is(200);
+            assert_eq!(settled["items"][0]["code"], "lease_mismatch");
+            let beat = json!({ "worker_id": "w1", "leases": [{ "job_id": id, "token": wrong }] });
+            assert_eq!(bed.post("/v1/heartbeat", beat).await.is(200)["leases"][0]["code"], "lease_mismatch");
+        }
+        verb(&bed, &id, "complete", json!({ "lease_token": token })).await.is(200);
+        verb(&bed, &id, "complete", json!({ "lease_token": "short" })).await.refused(409, "job_finished");
+    }
+}
+
+/// (http) Whoever claims is a worker that is there: in the list, and for "why is it not running".
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_is_a_sign_of_life() {
+    for bed in beds().await {
+        let id = bed.put_job(json!({ "queue": "a", "delay": "1h" })).await;
+        let claim = |queues: Value| json!({ "queues": queues, "kinds": ["work"], "worker_id": "plain" });
+        bed.post("/v1/claim", claim(json!(["a"]))).await.is(200);
+        let seen = bed.get("/v1/workers").await.is(200);
+        let worker = &seen["workers"][0];
+        assert_eq!((&worker["id"], &worker["live"]), (&json!("plain"), &json!(true)));
+        assert_eq!((&worker["queues"], &worker["kinds"]), (&json!(["a"]), &json!(["work"])));
+        assert_ne!(bed.job(&id).await["blocked"]["reason"], "no_worker");
+        bed.put("/v1/workers/told", json!({ "queues": ["a"], "capacity": 7 })).await.is(200);
+        bed.post("/v1/claim", json!({ "queues": ["b"], "worker_id": "told" })).await.is(200);
+        let seen = bed.get("/v1/workers").await.is(200);
+        let told = seen["workers"].as_array().unwrap().iter().find(|worker| worker["id"] == "told").unwrap();
+        assert_eq!((&told["queues"], &told["capacity"]), (&json!(["a"]), &json!(7)), "it says so itself");
+    }
+}
+
+fn seconds_between(from: &Value, to: &Value) -> f64 {
+    let at = |value: &Value| {
+        windlass_core::Timestamp::parse("time", value.as_str().expect("a time")).expect("a time")
+    };
+    (at(to).as_micros() - at(from).as_micros()) as f64 / 1e6
+}
+
+/// (http) What is left out is what the documents promise: a lease of 30 s, an approval of 24 h, a heartbeat of 30 s, one job.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_left_out_is_what_is_promised() {
+    for bed in beds().await {
+        let (one, _) = (bed.put_job(json!({})).await, bed.put_job(json!({})).await);
+        let claimed = bed.post("/v1/claim", json!({ "queues": ["default"], "worker_id": "w" })).await.is(200);
+        assert_eq!(claimed["jobs"].as_array().unwrap().len(), 1, "one job");
+        let job = &claimed["jobs"][0];
+        let near = |seconds: f64, expected: f64| assert!((seconds - expected).abs() < 1.0, "{seconds} s");
+        near(seconds_between(&job["started_at"], &job["lease"]["expires_at"]), 30.0);
+        let (id, token) = (job["id"].as_str().unwrap(), job["lease"]["token"].as_str().unwrap());
+        assert_eq!(id, one);
+        let beat = json!({ "worker_id": "w", "leases": [{ "job_id": id, "token": token }] });
+        let sent = windlass_store::fresh::wall_clock().to_string();
+        let renewed = bed.post("/v1/heartbeat", beat).await.is(200);
+        let renewed = seconds_between(&json!(sent), &renewed["leases"][0]["expires_at"]);
+        assert!((29.0..60.0).contains(&renewed), "{renewed} s");
+        let ask = json!({ "lease_token": token, "name": "a", "prompt": "?" });
+        let asked = verb(&bed, id, "approvals", ask).await.is(201);
+        let approval = &asked["approval"];
+        near(seconds_between(&approval["asked_at"], &approval["expires_at"]), 86_400.0);
+        assert_eq!((&approval["required"], &approval["approvers"]), (&json!(1), &json!([])));
+        let by_id = bed.put_job(json!({})).await;
+        let held = verb(&bed, &by_id, "claim", json!({ "worker_id": "w" })).await.is(200);
+        near(seconds_between(&held["job"]["started_at"], &held["job"]["lease"]["expires_at"]), 30.0);
+        let job = bed.job(&by_id).await;
+        assert_eq!((&job["max_retries"], &job["priority"]), (&json!(3), &json!(0)));
+        assert_eq!((&job["queue"], &job["attempt"]), (&json!("default"), &json!(1)));
     }
 }

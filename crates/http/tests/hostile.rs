@@ -46,10 +46,10 @@ async fn a_huge_body_is_refused_unread() {
     let mut stream = raw(&bed, &head("transfer-encoding: chunked")).await;
     let chunk = format!("100000\r\n{}\r\n", "x".repeat(1 << 20));
     let mut sent = 0;
-    while sent < 64 && stream.write_all(chunk.as_bytes()).await.is_ok() {
+    while sent < 128 && stream.write_all(chunk.as_bytes()).await.is_ok() {
         sent += 1;
     }
-    assert!(sent < 40, "the server stopped reading after {sent} MiB");
+    assert!(sent < 100, "the server stopped reading after {sent} MiB");
     // The largest that is allowed is read.
     let body = format!("{{\"kind\":\"a b\",\"payload\":\"{}\"}}", "x".repeat((16 << 20) - 40));
     let request = bed.request(Method::POST, "/v1/jobs").header("content-type", "application/json").body(body);
@@ -240,5 +240,36 @@ async fn a_deadline_cuts_off() {
         let mut rest = Vec::new();
         let _ = soon("the connection ends", stuck.read_to_end(&mut rest)).await;
         assert!(rest.is_empty());
+    }
+}
+
+/// (http) A store that says nothing: the server is alive at once, not ready within two seconds, and calls end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_store_is_noticed() {
+    let (place, store) = Place::memory().around(bed::counting::Counting::new);
+    let bed = place.serve().await;
+    until("it is ready", async || bed.get("/readyz").await.status == 200).await;
+    store.is_stuck.store(true, std::sync::atomic::Ordering::Relaxed);
+    let began = Instant::now();
+    until("it is not ready", async || bed.get("/readyz").await.status == 503).await;
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let asked = Instant::now();
+    assert_eq!(bed.get("/healthz").await.is(200)["status"], "ok");
+    bed.get("/v1/jobs").await.refused(503, "unavailable");
+    assert!(asked.elapsed() < Duration::from_secs(30), "who calls is not known: {:?}", asked.elapsed());
+    store.is_stuck.store(false, std::sync::atomic::Ordering::Relaxed);
+    until("it is ready again", async || bed.get("/readyz").await.status == 200).await;
+}
+
+/// (http) A client that sends a body too large to the end gets its answer, not a broken pipe.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_still_sends_hears_that_it_is_too_much() {
+    let bed = Place::memory().serve().await;
+    for length in [17 << 20, 40 << 20] {
+        let request = bed.request(Method::POST, "/v1/jobs").header("content-type", "application/json");
+        let request = request.body(vec![b' '; length]);
+        bed::Answer::of(request.send().await.expect("an answer")).await.refused(413, "request_too_large");
     }
 }

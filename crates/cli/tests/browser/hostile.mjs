@@ -4,15 +4,17 @@ import assert from "node:assert/strict";
 import { done, enqueue, post, stage, take, url } from "./stage.mjs";
 
 const EVIL = `"'></script><script>window.hurt=1;alert(1)</script><img src=x onerror="window.hurt=1;fetch('/hurt')"><svg onload=alert(1)>javascript:alert(1)`;
+// Turns the direction of writing, is not seen, and commands terminals.
+const TURNED = "exe.\u202egpj\u200b\u009b2J";
 const LONG = "a".repeat(300);
 
 await stage(async (page) => {
   const id = await enqueue("evil", { payload: { [EVIL]: EVIL, long: "b".repeat(900_000) }, metadata: { [EVIL]: [EVIL] }, agent_id: "agent", tags: ["t".repeat(128)] });
   let worker = await take(id);
-  await worker.act("progress", { progress: 10, stage: EVIL, checkpoint: EVIL });
-  await worker.act("logs", { lines: [EVIL, LONG] });
+  await worker.act("progress", { progress: 10, stage: EVIL, checkpoint: [EVIL, TURNED] });
+  await worker.act("logs", { lines: [EVIL, LONG, TURNED] });
   await worker.step("s".repeat(128), EVIL);
-  await post(`/v1/jobs/${id}/events`, { type: "note", payload: { said: EVIL } });
+  await post(`/v1/jobs/${id}/events`, { type: "note", payload: { said: EVIL, turned: TURNED } });
   await worker.act("approvals", { name: "ok", prompt: EVIL });
   await worker.act("fail", { error: { code: "bad", message: EVIL }, delay: "0s" });
   worker = await take(id);
@@ -35,6 +37,8 @@ await stage(async (page) => {
       }
       if (at === "#/approvals") await page.locator(".prompt", { hasText: "window.hurt" }).waitFor();
       assert.deepEqual(await page.evaluate(() => [window.hurt, document.querySelectorAll("main script, main img").length]), [undefined, 0], at);
+      const shown = await page.evaluate(() => document.body.innerText);
+      assert.ok(!/[\u202a-\u202e\u2066-\u2069\u200b-\u200f\u0080-\u009f\u001b]/u.test(shown), `${at} shows what hides`);
       const [wide, seen] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
       assert.ok(wide <= seen, `${at} is ${wide} wide on a screen of ${seen}`);
     }

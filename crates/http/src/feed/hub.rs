@@ -29,7 +29,9 @@ const KEPT_BYTES: usize = 16 << 20;
 const CATCHING: usize = 4;
 /// Facts of jobs that are kept for filters.
 const FACTS: usize = 10_000;
-/// How long a listener waits to join, and how old the last answer may be in good health.
+/// How long the store may be silent in good health.
+const SILENT: Duration = Duration::from_millis(900);
+/// How long a listener waits to join, and the reader for the store.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The recent end of the feed.
@@ -83,9 +85,20 @@ pub(crate) struct Hub {
     /// Facts of jobs, for filters. An async lock: whoever misses looks it up while the others wait for the answer.
     facts: tokio::sync::Mutex<HashMap<JobId, Option<Arc<Facts>>>>,
     rates: Mutex<Rates>,
-    answered_at: Mutex<Option<Instant>>,
+    reading: Mutex<Reading>,
     lag_micros: AtomicI64,
     listeners: AtomicU64,
+}
+
+/// How the reader gets on with the store.
+#[derive(Debug, Clone, Copy, Default)]
+struct Reading {
+    /// When the store answered last.
+    answered_at: Option<Instant>,
+    /// When it was asked something that it has not answered yet.
+    asked_at: Option<Instant>,
+    /// Whether the last answer was a failure.
+    is_failed: bool,
 }
 
 /// One of those who listen, for as long as it is held.
@@ -110,7 +123,7 @@ impl Hub {
             catching: Semaphore::new(CATCHING),
             facts: tokio::sync::Mutex::default(),
             rates: Mutex::default(),
-            answered_at: Mutex::default(),
+            reading: Mutex::default(),
             lag_micros: AtomicI64::new(0),
             listeners: AtomicU64::new(0),
         }
@@ -129,7 +142,7 @@ impl Hub {
         loop {
             hints.mark_unchanged();
             let number = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
-            match self.read(cursor.clone()).await {
+            match self.read_soon(cursor.clone()).await {
                 Ok(Some(page)) => {
                     if std::mem::take(&mut is_down) {
                         tracing::info!("the feed can be read again");
@@ -174,17 +187,32 @@ impl Hub {
         }
     }
 
+    /// The next page, or a failure when there is none in time.
+    async fn read_soon(&self, cursor: Option<FeedCursor>) -> StoreResult<Option<FeedPage>> {
+        self.reading().asked_at = Some(Instant::now());
+        let late = || StoreError::Unavailable("the feed was not read in time".into());
+        let page = timeout(PATIENCE, self.read(cursor)).await.unwrap_or_else(|_| Err(late()));
+        let mut reading = self.reading();
+        (reading.asked_at, reading.is_failed) = (None, page.is_err());
+        if page.is_ok() {
+            reading.answered_at = Some(Instant::now());
+        }
+        page
+    }
+
+    fn reading(&self) -> MutexGuard<'_, Reading> {
+        self.reading.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The next page; the end of the feed when nothing is known yet; none when the cursor is of no use any more.
     async fn read(&self, cursor: Option<FeedCursor>) -> StoreResult<Option<FeedPage>> {
-        let page = match cursor {
+        Ok(match cursor {
             None => Some(FeedPage { events: Vec::new(), next: self.store.feed_head((), None).await? }),
             Some(after) => {
                 let request = ReadFeed { after: Some(after), limit: PAGE_MAX };
                 self.store.feed(request, None).await?.ok()
             }
-        };
-        *self.answered_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        Ok(page)
+        })
     }
 
     fn keep(&self, page: FeedPage, covered: Option<u64>) {
@@ -391,18 +419,20 @@ impl Hub {
         self.rates.lock().unwrap_or_else(PoisonError::into_inner).of(queue, fresh::wall_clock())
     }
 
-    /// Since when the store has not answered; none while it does.
-    pub(crate) fn silent_for(&self) -> Option<Duration> {
-        let answered_at = *self.answered_at.lock().unwrap_or_else(PoisonError::into_inner);
-        let silent = answered_at.map_or(Duration::MAX, |at| at.elapsed());
-        (silent > POLL * 3).then_some(silent)
+    /// Whether the store does not answer: it failed, was never asked, or is silent for longer than it may. It is asked
+    /// every second, so this is known within two seconds.
+    pub(crate) fn is_silent(&self) -> bool {
+        let reading = *self.reading();
+        let is_late = reading.asked_at.is_some_and(|at| at.elapsed() > SILENT);
+        is_late || reading.is_failed || reading.answered_at.is_none()
     }
 
     /// How far the reader is behind what is written, in seconds.
     pub(crate) fn lag_seconds(&self) -> f64 {
-        match self.silent_for() {
-            Some(silent) if silent < Duration::MAX => silent.as_secs_f64(),
-            _ => self.lag_micros.load(Ordering::Relaxed) as f64 / 1e6,
+        let answered_at = self.reading().answered_at;
+        match answered_at.filter(|_| self.is_silent()) {
+            Some(at) => at.elapsed().as_secs_f64(),
+            None => self.lag_micros.load(Ordering::Relaxed) as f64 / 1e6,
         }
     }
 }

@@ -4,7 +4,7 @@
 use super::hub::{Counted, Watched};
 use super::item::data_lines;
 use super::sse::{self, Listen};
-use crate::access::Principal;
+use crate::access::revoked;
 use crate::app::App;
 use crate::call::{Call, Reply, ok};
 use crate::shape::event::EventShape;
@@ -26,7 +26,6 @@ const WAIT_MAX_MS: i64 = 60_000;
 /// One who listens to one job.
 struct Listener {
     app: Arc<App>,
-    who: Principal,
     watched: Watched,
     job: JobId,
     queue: Name,
@@ -54,7 +53,6 @@ async fn listener(call: &Call) -> Result<Listener, crate::problem::Problem> {
     let told = version(call, &job)?;
     Ok(Listener {
         app: Arc::clone(&call.app),
-        who: call.who.clone(),
         watched,
         job: job.id,
         told,
@@ -68,9 +66,10 @@ async fn listener(call: &Call) -> Result<Listener, crate::problem::Problem> {
 
 /// `GET /v1/jobs/{id}/feed`, as a stream.
 pub(crate) async fn stream(call: Call) -> Reply {
+    let open = sse::Open::of(&call)?;
     let listener = listener(&call).await?;
     let opening = sse::opening(&listener.told.to_string());
-    Ok(sse::respond(listener, opening))
+    Ok(sse::respond(listener, open, opening))
 }
 
 /// `GET /v1/jobs/{id}/feed`, as a page.
@@ -79,6 +78,7 @@ pub(crate) async fn page(call: Call) -> Reply {
     let limit = call.query.limit(PAGE)?.min(PAGE);
     let wait_ms = call.query.span_ms("wait", WAIT_MAX_MS)?.unwrap_or_default();
     let until = Instant::now() + Duration::from_millis(wait_ms as u64);
+    let mut pass = call.who.pass(&call.app);
     let events = loop {
         let events = listener.read(limit).await?;
         if !events.is_empty() || Instant::now() >= until || listener.app.is_ending() {
@@ -87,6 +87,7 @@ pub(crate) async fn page(call: Call) -> Reply {
         tokio::select! {
             changed = listener.watched.news.changed() => if changed.is_err() { sleep(Duration::from_secs(1)).await },
             () = listener.app.ending.reached(Level::Graceful) => {}
+            () = pass.over() => return Err(revoked()),
             () = sleep_until(until) => {}
         }
     };
@@ -178,10 +179,7 @@ impl Listen for Listener {
                     }
                 }
                 () = self.app.ending.reached(Level::Graceful) => return None,
-                () = sleep_until(silent_until) => {
-                    let may = Box::pin(sse::may_still(&self.app, &self.who)).await;
-                    return may.then(|| VecDeque::from([sse::comment()]));
-                }
+                () = sleep_until(silent_until) => return Some(VecDeque::from([sse::comment()])),
             }
         }
     }
@@ -193,6 +191,7 @@ mod tests {
     use super::super::item::Item;
     use super::*;
     use crate::body::Patience;
+    use crate::throttle::Limits;
     use windlass_core::{Actor, Facts, FeedCursor, NewJob, Payload};
     use windlass_memory::MemoryStore;
     use windlass_store::{Enqueue, Feed, ReadFeed, Store, fresh};
@@ -229,13 +228,17 @@ mod tests {
     #[tokio::test]
     async fn the_log_is_read_only_for_what_was_dropped() {
         let store = Arc::new(MemoryStore::new());
-        let app = Arc::new(App::new(store.clone(), Patience::default(), Duration::from_secs(15)));
+        let app = Arc::new(App::new(
+            store.clone(),
+            Patience::default(),
+            Duration::from_secs(15),
+            Limits::default(),
+        ));
         let hub = Arc::clone(&app.hub);
         let mut after = store.feed_head((), None).await.unwrap();
         let job = enqueue(&*store, "small").await;
         let name = |text| Name::parse("name", text).unwrap();
         let mut listener = Listener {
-            who: Principal::Local,
             watched: hub.watch(job),
             job,
             queue: name("queue"),

@@ -9,7 +9,6 @@ use super::hub::{Hub, Mark, Taken};
 use super::item::Item;
 use super::sse::{self, Listen};
 use super::want::Want;
-use crate::access::Principal;
 use crate::app::App;
 use crate::call::{Call, Reply};
 use crate::codes;
@@ -56,7 +55,6 @@ enum Stage {
 /// One who listens to everything.
 pub(crate) struct Listener {
     app: Arc<App>,
-    who: Principal,
     want: Want,
     stage: Stage,
     /// Resumes after everything that was told.
@@ -71,7 +69,7 @@ pub(crate) struct Listener {
 
 /// `GET /v1/feed`, as a stream.
 pub(crate) async fn stream(call: Call) -> Reply {
-    let want = Want::of(&call)?;
+    let (want, open) = (Want::of(&call)?, sse::Open::of(&call)?);
     let mut listener = match sse::resume_from(&call) {
         None => {
             let (mark, head) = call.app.hub.now().await?;
@@ -92,7 +90,7 @@ pub(crate) async fn stream(call: Call) -> Reply {
         let page = listener.hub().behind(&listener.cursor, PAGE).await?.map_err(expired)?;
         first.extend(listener.tell(page, &Mark::default()).await);
     }
-    Ok(sse::respond(listener, Bytes::from(first.concat())))
+    Ok(sse::respond(listener, open, Bytes::from(first.concat())))
 }
 
 const fn behind() -> Stage {
@@ -107,9 +105,9 @@ pub(crate) fn expired(refusal: Refusal) -> Problem {
 
 impl Listener {
     fn new(call: &Call, want: Want, stage: Stage, cursor: Arc<FeedCursor>) -> Self {
-        let (app, who) = (Arc::clone(&call.app), call.who.clone());
+        let app = Arc::clone(&call.app);
         let _counted = app.hub.counted();
-        Self { app, who, want, stage, cursor, is_ahead: false, place: 0, epoch: 0, _counted }
+        Self { app, want, stage, cursor, is_ahead: false, place: 0, epoch: 0, _counted }
     }
 
     fn at(mut self, place: u64, epoch: u64) -> Self {
@@ -237,17 +235,13 @@ impl Listener {
 }
 
 impl Listener {
-    /// A sign of life to who may still listen, with how far it has come: one who wants little need not come back to
-    /// where it began.
-    async fn say_something(&mut self) -> Option<VecDeque<Bytes>> {
-        if !sse::may_still(&self.app, &self.who).await {
-            return None;
-        }
+    /// A sign of life, with how far it has come: one who wants little need not come back to where it began.
+    fn say_something(&mut self) -> VecDeque<Bytes> {
         let mut frames = VecDeque::from([sse::comment()]);
         if std::mem::take(&mut self.is_ahead) {
             frames.push_back(sse::place(&self.cursor.to_text()));
         }
-        Some(frames)
+        frames
     }
 }
 
@@ -261,7 +255,7 @@ impl Listen for Listener {
                 return None;
             }
             if Instant::now() >= silent_until {
-                return Box::pin(self.say_something()).await;
+                return Some(self.say_something());
             }
             news.mark_unchanged();
             // What is done now and then is boxed, so that ten thousand who only wait take little room.
@@ -288,6 +282,7 @@ impl Listen for Listener {
 mod tests {
     use super::*;
     use crate::body::Patience;
+    use crate::throttle::Limits;
     use windlass_memory::MemoryStore;
     use windlass_store::Feed;
 
@@ -296,13 +291,11 @@ mod tests {
     async fn who_waits_takes_little_room() {
         let store = Arc::new(MemoryStore::new());
         let cursor = Arc::new(store.feed_head((), None).await.unwrap());
-        let app = Arc::new(App::new(store, Patience::default(), Duration::from_secs(15)));
+        let app = Arc::new(App::new(store, Patience::default(), Duration::from_secs(15), Limits::default()));
         let _counted = app.hub.counted();
-        let (who, want) = (Principal::Local, Want::default());
         let mut listener = Listener {
             app,
-            who,
-            want,
+            want: Want::default(),
             stage: Stage::Live,
             cursor,
             is_ahead: false,

@@ -5,6 +5,7 @@ use super::item::Item;
 use super::listen::expired;
 use super::sse;
 use super::want::Want;
+use crate::access::revoked;
 use crate::app::App;
 use crate::call::{Call, Reply, json_bytes};
 use crate::problem::Problem;
@@ -52,6 +53,7 @@ pub(crate) async fn page(call: Call) -> Reply {
     let limit = call.query.limit(PAGE)?;
     let wait_ms = call.query.span_ms("wait", WAIT_MAX_MS)?.unwrap_or_default();
     let until = Instant::now() + Duration::from_millis(wait_ms as u64);
+    let mut pass = call.who.pass(&call.app);
     let app = &call.app;
     let _counted = app.hub.counted();
     let mut cursor = match sse::resume_from(&call) {
@@ -82,6 +84,7 @@ pub(crate) async fn page(call: Call) -> Reply {
         tokio::select! {
             _ = news.changed() => {}
             () = app.ending.reached(Level::Graceful) => {}
+            () = pass.over() => return Err(revoked()),
             () = sleep_until(until) => {}
         }
     }

@@ -1,8 +1,9 @@
 //! Server-sent events: how they are written, and what every stream does.
 
-use crate::access::Principal;
-use crate::app::App;
 use crate::call::Call;
+use crate::pass::Pass;
+use crate::problem::Problem;
+use crate::throttle::Counted;
 use axum::body::Body;
 use axum::http::Response;
 use axum::http::header::{self, HeaderName, HeaderValue};
@@ -10,13 +11,25 @@ use bytes::Bytes;
 use futures_util::stream;
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::Arc;
-use windlass_store::fresh;
 
 /// What a stream begins with: how soon to come back when it breaks, in milliseconds.
 const OPENING: &str = "retry: 2000\n";
 /// Nothing, said so that everybody between sees that the stream is alive.
 const COMMENT: &str = ": still here\n\n";
+
+/// What a stream is open under, and counted by.
+pub(crate) struct Open {
+    pass: Pass,
+    _counted: Counted,
+}
+
+impl Open {
+    /// Opens a stream for a caller, unless it has too many.
+    pub(crate) fn of(call: &Call) -> Result<Self, Problem> {
+        let _counted = call.app.throttle.stream(&call.who.caller(&call.caller))?;
+        Ok(Self { pass: call.who.pass(&call.app), _counted })
+    }
+}
 
 /// One who listens.
 pub(crate) trait Listen: Send + 'static {
@@ -25,14 +38,21 @@ pub(crate) trait Listen: Send + 'static {
 }
 
 /// The stream of a listener.
-pub(crate) fn respond<L: Listen>(listener: L, first: Bytes) -> Response<Body> {
+pub(crate) fn respond<L: Listen>(listener: L, open: Open, first: Bytes) -> Response<Body> {
     let waiting = VecDeque::from([first]);
-    let stream = stream::unfold((listener, waiting), |(mut listener, mut waiting)| async {
+    let stream = stream::unfold((listener, open, waiting), |(mut listener, mut open, mut waiting)| async {
         loop {
-            if let Some(frame) = waiting.pop_front() {
-                return Some((Ok::<_, Infallible>(frame), (listener, waiting)));
+            if open.pass.is_over() {
+                return None;
             }
-            waiting = listener.next().await?;
+            if let Some(frame) = waiting.pop_front() {
+                return Some((Ok::<_, Infallible>(frame), (listener, open, waiting)));
+            }
+            // A listener that is given up here is not asked again.
+            waiting = tokio::select! {
+                next = listener.next() => next?,
+                () = open.pass.over() => return None,
+            };
         }
     });
     let mut response = Response::new(Body::from_stream(stream));
@@ -62,19 +82,4 @@ pub(crate) const fn comment() -> Bytes {
 pub(crate) fn resume_from(call: &Call) -> Option<String> {
     let header = call.headers.get("last-event-id").and_then(|value| value.to_str().ok());
     call.query.text("after").or(header).filter(|text| !text.is_empty()).map(str::to_owned)
-}
-
-/// Whether whoever listens may still: a key can be revoked, and a stream lives long.
-pub(crate) async fn may_still(app: &Arc<App>, who: &Principal) -> bool {
-    match who {
-        Principal::Key(key) => match app.gate.find_hash(key.hash).await {
-            Ok(found) => found.is_some_and(|key| key.is_valid(fresh::wall_clock())),
-            // The store is away: nothing new can be told either.
-            Err(_) => true,
-        },
-        // Once there are keys, nobody listens without one.
-        Principal::Owner(_) => true,
-        Principal::Local => !app.gate.is_keyed().await.unwrap_or(false),
-        Principal::Lease(_) | Principal::Nobody => false,
-    }
 }

@@ -26,7 +26,7 @@ impl Want {
         }
         let types = call.query.many("type").into_iter().map(Box::from).collect();
         let queues = match &call.who {
-            crate::access::Principal::Key(key) => key.queues.as_ref().map(|queues| queues.clone().into()),
+            crate::access::Principal::Key(key, _) => key.queues.as_ref().map(|queues| queues.clone().into()),
             _ => None,
         };
         Ok(Self { filter, types, queues })

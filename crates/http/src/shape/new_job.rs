@@ -3,13 +3,12 @@
 use super::object::objects;
 use super::raw::{Json, payload};
 use super::time::{Span, Time, run_at};
+use crate::call::lease_token;
 use serde::Deserialize;
 use utoipa::ToSchema;
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
 use windlass_core::unique::{Policy as Hold, Scope, Unique};
-use windlass_core::{
-    Backoff, Facts, Invalid, JobId, Key, LeaseMs, Metadata, Name, NewJob, RunAt, Token, Who,
-};
+use windlass_core::{Backoff, Facts, Invalid, JobId, Key, LeaseMs, Metadata, Name, NewJob, RunAt, Who};
 use windlass_engine::{Policies, Policy};
 use windlass_store::fresh;
 
@@ -222,7 +221,7 @@ impl NewJobShape {
             backoff: self.backoff.map(Backoff::from),
         };
         policies.fill(&mut facts, &own);
-        let parent_token = self.lease_token.as_deref().map(Token::parse).transpose()?;
+        let parent_token = self.lease_token.as_deref().map(lease_token).transpose()?;
         if parent_token.is_some() && facts.parent_id.is_none() {
             return Err(Invalid::new("lease_token", "given without parent_id", "goes with parent_id only"));
         }

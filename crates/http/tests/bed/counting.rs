@@ -1,8 +1,8 @@
-//! A store that counts how often each of its reading verbs is called.
+//! A store that counts how often each of its reading verbs is called, and can be made to answer nothing.
 
 use async_trait::async_trait;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
@@ -18,18 +18,29 @@ pub struct Counting {
     pub all: AtomicU64,
     pub feeds: AtomicU64,
     pub claims: AtomicU64,
+    /// While it is set, no verb answers.
+    pub is_stuck: AtomicBool,
 }
 
 impl Counting {
     pub fn new(inner: Arc<dyn Store>) -> Self {
-        Self { inner, all: AtomicU64::new(0), feeds: AtomicU64::new(0), claims: AtomicU64::new(0) }
+        Self {
+            inner,
+            all: AtomicU64::new(0),
+            feeds: AtomicU64::new(0),
+            claims: AtomicU64::new(0),
+            is_stuck: AtomicBool::new(false),
+        }
     }
 
     pub fn count(&self) -> u64 {
         self.all.load(Ordering::Relaxed)
     }
 
-    fn note(&self, verb: &str) {
+    async fn note(&self, verb: &str) {
+        while self.is_stuck.load(Ordering::Relaxed) {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
         self.all.fetch_add(1, Ordering::Relaxed);
         match verb {
             "feed" => self.feeds.fetch_add(1, Ordering::Relaxed),
@@ -46,7 +57,7 @@ macro_rules! counting {
             impl $group for Counting {
                 $(
                     async fn $verb(&self, request: $request, now: Now) -> StoreResult<$answer> {
-                        self.note(stringify!($verb));
+                        self.note(stringify!($verb)).await;
                         self.inner.$verb(request, now).await
                     }
                 )*
