@@ -55,9 +55,12 @@ pub struct Global {
     /// Go through this server instead of a store [env: WINDLASS_URL]
     #[arg(long, global = true, value_name = "URL")]
     pub url: Option<String>,
-    /// The access key for the server [env: WINDLASS_KEY]
-    #[arg(long, global = true, value_name = "KEY")]
+    /// The access key for the server; - reads it from standard input [env: WINDLASS_KEY]
+    #[arg(long, global = true, value_name = "KEY", conflicts_with = "key_file")]
     pub key: Option<String>,
+    /// A file with the access key, which other users of the machine cannot read off the list of processes [env: WINDLASS_KEY_FILE]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub key_file: Option<PathBuf>,
     /// Read this file instead of windlass.toml [env: WINDLASS_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
@@ -127,7 +130,9 @@ pub enum Command {
 const WORK: &str = "\
 The program gets the payload on standard input (null if there is none), and in its environment WINDLASS_JOB_ID,
 WINDLASS_KIND, WINDLASS_ATTEMPT (the fence), WINDLASS_LEASE_TOKEN and, with --url, WINDLASS_URL: the token is the bearer
-of its own job there. It gets no store and no key. The last line of its standard output, if it is JSON, is the result. Its standard error goes to the job's log.
+of its own job there. It gets no store and no key. The last line of its standard output is the result: JSON as it stands,
+anything else as text. Its standard error goes to the job's log. What the worker does is said on its own standard error,
+unless --quiet.
 
 Exit codes of the program:
   0      done
@@ -165,6 +170,9 @@ pub struct WorkArgs {
     /// How long after SIGTERM a program gets SIGKILL
     #[arg(long, default_value = "5s", value_name = "TIME")]
     pub kill_after: Span,
+    /// Say nothing of single jobs, only what is wrong
+    #[arg(short, long)]
+    pub quiet: bool,
     /// The program and its arguments; everything behind it is the program's
     #[arg(long, required = true, num_args = 1.., allow_hyphen_values = true, value_name = "CMD")]
     pub exec: Vec<OsString>,
@@ -182,6 +190,9 @@ pub struct ServeArgs {
     /// Where to listen
     #[arg(long, default_value = "127.0.0.1:7070", value_name = "ADDRESS")]
     pub listen: String,
+    /// Serve also a PostgreSQL that may lose what it has confirmed (fsync=off)
+    #[arg(long)]
+    pub r#unsafe: bool,
 }
 
 /// `windlass demo`

@@ -6,6 +6,8 @@ mod jobs;
 mod postgres;
 mod sqlite;
 
+pub use postgres::loses_commits;
+
 use crate::args::DoctorArgs;
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;

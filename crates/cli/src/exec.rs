@@ -88,10 +88,24 @@ impl Program {
         // It has ended, and everybody it started: nothing is left to be reaped.
         running.group = None;
         let (last, said) = heard.unwrap_or_default();
-        match end {
+        let outcome = match end {
             End::Cancelled => Err(HandlerError::cancelled()),
             End::GivenBack => Err(HandlerError::snooze(Duration::ZERO)),
             End::Exited(status) => outcome(status?, last, &said, &attempt),
+        };
+        self.tell(&attempt, &outcome);
+        outcome
+    }
+
+    /// Says what became of an attempt, for who watches the worker.
+    fn tell(&self, attempt: &Attempt, outcome: &Result<Option<Payload>, HandlerError>) {
+        let (job, kind) = (attempt.job_id(), attempt.kind());
+        match outcome {
+            Ok(_) => tracing::info!(%job, %kind, attempt = attempt.fence(), "job done"),
+            Err(error) => {
+                let (code, error) = (error.error_code(), error.message());
+                tracing::warn!(%job, %kind, attempt = attempt.fence(), code, error, "job not done");
+            }
         }
     }
 
@@ -175,7 +189,7 @@ fn outcome(
     }
 }
 
-/// The last line of standard output, if it is JSON.
+/// The last line of standard output: JSON as it stands, anything else as text.
 fn result(last: Said) -> Result<Option<Payload>, HandlerError> {
     let too_large = |why: String| HandlerError::permanent(why).code("result_too_large");
     match last {
@@ -183,7 +197,14 @@ fn result(last: Said) -> Result<Option<Payload>, HandlerError> {
         Said::TooLong => {
             Err(too_large(format!("the last line of output is longer than {PAYLOAD_MAX_BYTES} bytes")))
         }
-        Said::Line(line) if serde_json::from_slice::<serde::de::IgnoredAny>(&line).is_err() => Ok(None),
+        // Kept as text: what a program says last is worth more than nothing.
+        Said::Line(line) if serde_json::from_slice::<serde::de::IgnoredAny>(&line).is_err() => {
+            let text = String::from_utf8_lossy(&line).into_owned();
+            tracing::info!(text, "the last line of output is no JSON and is kept as text");
+            Payload::from_value("result", &text, PAYLOAD_MAX_BYTES)
+                .map(Some)
+                .map_err(|e| too_large(e.to_string()))
+        }
         Said::Line(line) => {
             Payload::json("result", line, PAYLOAD_MAX_BYTES).map(Some).map_err(|e| too_large(e.to_string()))
         }

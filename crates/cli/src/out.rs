@@ -76,7 +76,7 @@ impl Out {
             let told = if self.is_json {
                 failure.to_json().to_string()
             } else {
-                format!("windlass: {}", failure.detail)
+                format!("windlass: {}", lines(&failure.detail))
             };
             // Nobody is left to be told that standard error is closed.
             let _ = writeln!(io::stderr().lock(), "{told}");
@@ -87,7 +87,7 @@ impl Out {
     /// A remark beside the output, for people only.
     pub fn remark(&self, text: impl AsRef<str>) {
         if !self.is_json {
-            let _ = writeln!(io::stderr().lock(), "{}", text.as_ref());
+            let _ = writeln!(io::stderr().lock(), "{}", lines(text.as_ref()));
         }
     }
 
@@ -152,9 +152,22 @@ fn aligned(row: &[String], widths: &[usize], paint: impl Fn(usize, String) -> St
     row.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ")
 }
 
-/// Text of others on a terminal: control characters would be commands to it.
+/// Text of others on a terminal: control characters would be commands to it, and characters that turn the direction of
+/// writing or are invisible would make it read as something else.
 pub fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\t' { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if (c.is_control() && c != '\t') || is_hidden(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// The same for a text of several lines.
+pub fn lines(text: &str) -> String {
+    text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a character turns the direction of writing, or is not seen at all.
+const fn is_hidden(c: char) -> bool {
+    matches!(c,
+        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]
@@ -164,5 +177,7 @@ mod tests {
     #[test]
     fn a_text_of_others_commands_no_terminal() {
         assert_eq!(plain("a\x1b[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
+        assert_eq!(plain("exe.\u{202e}gpj\u{200b}\u{9b}2J"), "exe.\u{fffd}gpj\u{fffd}\u{fffd}2J");
+        assert_eq!(plain("Grüße, 你好, ok"), "Grüße, 你好, ok");
     }
 }

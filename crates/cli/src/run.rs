@@ -120,12 +120,24 @@ fn told_with_fix(mut failure: Failure) -> Failure {
     failure
 }
 
-/// Who acts: the user of this shell.
+/// Who acts: the user that the system knows this process by, whatever its environment says.
 fn actor() -> Outcome<Actor> {
-    let user = settings::environment("USER").or_else(|| settings::environment("LOGNAME"));
-    let name: String = user.map_or_else(|| "cli".to_owned(), |user| format!("cli:{user}"));
+    let read = |path| std::fs::read_to_string(path).unwrap_or_default();
+    let user = system_user(&read("/proc/self/status"), &read("/etc/passwd"));
+    let name = user.map_or_else(|| "cli".to_owned(), |user| format!("cli:{user}"));
     let fits: String = name.chars().filter(|c| !c.is_control()).take(ACTOR_MAX_BYTES / 4).collect();
     Ok(Actor::parse("actor", fits)?)
+}
+
+/// The name of the user that a process runs as, or its number where it has no name.
+fn system_user(status: &str, passwd: &str) -> Option<String> {
+    let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?;
+    let name = passwd.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == uid && !name.is_empty()).then(|| name.to_owned())
+    });
+    Some(name.unwrap_or_else(|| format!("uid-{uid}")))
 }
 
 /// The page of a code, or all codes.
@@ -170,6 +182,16 @@ fn config(settings: &Settings, out: &Out) {
 mod tests {
     use super::*;
     use clap::Parser;
+
+    #[test]
+    fn the_user_is_the_systems() {
+        let passwd = "root:x:0:0:root:/root:/bin/bash\nada:x:1000:1000::/home/ada:/bin/sh\n";
+        let user = |uid: &str| system_user(&format!("Name:\tx\nUid:\t{uid}\t7\t7\t7\n"), passwd);
+        assert_eq!(user("1000").as_deref(), Some("ada"));
+        assert_eq!(user("0").as_deref(), Some("root"));
+        assert_eq!(user("100").as_deref(), Some("uid-100"));
+        assert_eq!(system_user("", passwd), None);
+    }
 
     #[test]
     fn reading_never_creates_a_store() {

@@ -1,7 +1,8 @@
 //! `windlass serve`: the JSON API over the store that is in force.
 
 use crate::args::ServeArgs;
-use crate::fail::{Failure, Outcome};
+use crate::doctor;
+use crate::fail::{Exit, Failure, Outcome};
 use crate::out::Out;
 use crate::run::open;
 use crate::settings::Settings;
@@ -17,12 +18,23 @@ pub async fn run(args: ServeArgs, settings: &Settings, out: &Out) -> Outcome {
     let shutdown =
         Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let client = open(settings, true, None).await?;
+    if !args.r#unsafe && doctor::loses_commits(settings).await? {
+        let told = "this PostgreSQL runs with fsync=off: a power cut loses or damages what was confirmed; set fsync = on, or \
+                    serve it all the same with --unsafe";
+        return Err(Failure::new(Exit::Refused, "not_durable", told));
+    }
     let server = Server::new(Arc::clone(client.store()));
-    let listener = server.listen(args.listen.as_str()).await.map_err(not_listening)?;
+    let listener = server.listen(address_of(&args.listen).as_str()).await.map_err(not_listening)?;
     let address = listener.local_addr().map_err(|e| Failure::failed(e.to_string()))?;
     let url = format!("http://{address}");
     out.show(&json!({ "url": url }), |out| out.line(format!("listening on {url}")));
     server.run(listener, shutdown).await.map_err(|e| Failure::failed(format!("the server ended: {e}")))
+}
+
+/// An address as people write it: a port alone, with or without its colon, is one of this machine.
+pub fn address_of(text: &str) -> String {
+    let port = text.strip_prefix(':').unwrap_or(text);
+    if port.parse::<u16>().is_ok() { format!("127.0.0.1:{port}") } else { text.to_owned() }
 }
 
 /// Why a server does not listen, with its exit code.
@@ -31,5 +43,19 @@ pub fn not_listening(error: ListenError) -> Failure {
         ListenError::NoKey(_) => Failure::usage(error.to_string()),
         ListenError::Address(..) => Failure::failed(format!("{error} with --listen")),
         ListenError::Store(error) => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_alone_is_of_this_machine() {
+        assert_eq!(address_of(":7070"), "127.0.0.1:7070");
+        assert_eq!(address_of("7070"), "127.0.0.1:7070");
+        for text in ["0.0.0.0:7070", "[::1]:7070", "localhost:7070", "::1"] {
+            assert_eq!(address_of(text), text);
+        }
     }
 }

@@ -78,6 +78,7 @@ struct File {
     schema: Option<String>,
     url: Option<String>,
     key: Option<String>,
+    key_file: Option<String>,
     log_format: Option<String>,
 }
 
@@ -108,12 +109,14 @@ impl Settings {
             let told = format!("the log format is {:?}: must be text or json", log_format.value);
             return Err(Failure::usage(told));
         }
+        let flag = flags.key_file.as_ref().map(|path| path.display().to_string());
+        let key_file = pick(&flag, "WINDLASS_KEY_FILE", file.key_file);
         Ok(Self {
             store,
             notify_url: pick(&flags.notify_url, "WINDLASS_NOTIFY_URL", file.notify_url),
             schema: pick(&flags.schema, "WINDLASS_SCHEMA", file.schema),
             url: pick(&flags.url, "WINDLASS_URL", file.url),
-            key: pick(&flags.key, "WINDLASS_KEY", file.key),
+            key: key_text(pick(&flags.key, "WINDLASS_KEY", file.key), key_file)?,
             log_format,
             file: path,
         })
@@ -141,6 +144,31 @@ impl Settings {
             ("log_format", Some(self.log_format.value.clone()), self.log_format.source),
             ("key", self.key.as_ref().map(|_| "***".to_owned()), source(&self.key)),
         ]
+    }
+}
+
+/// The key itself, or what a file or standard input says it is. A file that is named as strongly as a key is one too many.
+fn key_text(key: Option<Setting>, file: Option<Setting>) -> Outcome<Option<Setting>> {
+    let (source, text) = match (key, file) {
+        (Some(key), Some(file)) if key.source == file.source => {
+            let both = format!("both a key and a file with one are named ({}); name one of them", key.source);
+            return Err(Failure::usage(both));
+        }
+        (key, Some(file)) if key.as_ref().is_none_or(|key| file.source < key.source) => {
+            let why = |error| format!("the file {} with the key cannot be read: {error}", file.value);
+            (file.source, std::fs::read_to_string(&file.value).map_err(|e| Failure::usage(why(e)))?)
+        }
+        (Some(key), _) if key.value == "-" => {
+            let mut line = String::new();
+            let why = |error| format!("the key cannot be read from standard input: {error}");
+            std::io::stdin().read_line(&mut line).map_err(|e| Failure::usage(why(e)))?;
+            (key.source, line)
+        }
+        (key, _) => return Ok(key),
+    };
+    match text.trim() {
+        "" => Err(Failure::usage("the key is empty; put it on the first line")),
+        value => Ok(Some(Setting { value: value.to_owned(), source })),
     }
 }
 
@@ -248,6 +276,40 @@ mod tests {
             "postgres://db/jobs?user=a&password=***&x=1"
         );
         assert_eq!(masked("sqlite:a.db"), "sqlite:a.db");
+    }
+
+    /// The port of `DB_PORT`, and the usual one without.
+    #[test]
+    fn a_port_is_carried_over() {
+        let of = |env: &[(&str, &str)]| read(Global::default(), env).store.value;
+        assert_eq!(of(&[("DB_HOST", "db"), ("DB_PORT", "6543")]), "postgres://db:6543/");
+        assert_eq!(of(&[("DB_NAME", "jobs"), ("DB_PORT", "6543")]), "postgres://localhost:6543/jobs");
+        assert_eq!(of(&[("DB_PORT", "6543")]), STORE, "a port alone names no server");
+    }
+
+    #[test]
+    fn a_key_comes_from_a_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("key");
+        std::fs::write(&path, "wl_of-file\n").unwrap();
+        let flags = |key: Option<&str>, file: bool| Global {
+            key: key.map(str::to_owned),
+            key_file: file.then(|| path.clone()),
+            ..Global::default()
+        };
+        let of = |settings: Settings| settings.key.map(|key| (key.value, key.source));
+        let env = [("WINDLASS_KEY", "wl_of-env")];
+        assert_eq!(of(read(flags(None, true), &env)), Some(("wl_of-file".into(), Source::Flag)));
+        assert_eq!(of(read(flags(Some("wl_k"), false), &env)), Some(("wl_k".into(), Source::Flag)));
+        assert_eq!(of(read(flags(None, false), &env)), Some(("wl_of-env".into(), Source::Environment)));
+        let named = [("WINDLASS_KEY_FILE", path.to_str().unwrap())];
+        assert_eq!(of(read(flags(None, false), &named)), Some(("wl_of-file".into(), Source::Environment)));
+        std::fs::write(&path, "\n").unwrap();
+        let env = |_: &str| None;
+        let refused = |flags| Settings::read(&flags, &env).unwrap_err().detail;
+        assert!(refused(flags(None, true)).contains("is empty"));
+        std::fs::remove_file(&path).unwrap();
+        assert!(refused(flags(None, true)).contains("cannot be read"));
     }
 
     #[test]

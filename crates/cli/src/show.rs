@@ -19,7 +19,7 @@ pub fn text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => plain(text),
-        other => other.to_string(),
+        other => plain(&other.to_string()),
     }
 }
 

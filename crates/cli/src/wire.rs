@@ -105,10 +105,14 @@ fn understood(status: u16, text: String) -> Outcome<Reply> {
 /// Without a connection nothing was asked; with one, nobody knows.
 fn lost(error: reqwest::Error) -> Failure {
     let code = if error.is_connect() { "unavailable" } else { UNKNOWN };
-    let mut told = error.without_url().to_string();
-    if told.is_empty() {
-        told = "no reason is given".to_owned();
+    let is_timeout = error.is_timeout();
+    // The cause that says something stands at the end of the chain.
+    let error = error.without_url();
+    let mut cause: &dyn std::error::Error = &error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
     }
+    let told = if is_timeout { "no answer came in time".to_owned() } else { cause.to_string() };
     let detail = format!("the server does not answer: {told}; check --url, and that it runs");
     Failure::new(Exit::Unavailable, code, detail)
 }

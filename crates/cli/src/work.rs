@@ -25,7 +25,7 @@ const RENEWING: usize = 2;
 /// Works until SIGTERM or Ctrl-C, then lets running programs finish; a second one ends at once.
 pub async fn run(args: WorkArgs, settings: &Settings) -> Outcome {
     check_program(&args.exec)?;
-    log_to_stderr(settings, "info");
+    log_to_stderr(settings, if args.quiet { "warn" } else { "info" });
     let shutdown =
         Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let (reaper, leave) = Reaper::new();
@@ -42,6 +42,13 @@ pub async fn run(args: WorkArgs, settings: &Settings) -> Outcome {
         None => on_store(settings).await?,
     };
     let worker = configured(worker, &args, Arc::new(program));
+    let kinds = if args.kind.is_empty() { "all".to_owned() } else { args.kind.join(", ") };
+    tracing::info!(
+        queues = args.queue.join(", "),
+        kinds,
+        at_once = args.concurrency,
+        "working; Ctrl-C ends it"
+    );
     let (ended, end) = tokio::sync::oneshot::channel::<()>();
     let working = async {
         let end = worker.run(shutdown).await;

@@ -248,3 +248,43 @@ fn logs_are_text_or_json() {
     assert!(lines.iter().any(|line| line["level"] == "INFO" && line["message"].is_string()), "{log}");
     assert_eq!(bed.run(&["serve", "--log-format", "xml"]).code, 2);
 }
+
+/// What a store holds is its owner's alone to read.
+#[test]
+fn a_new_store_is_its_owners() {
+    use std::os::unix::fs::PermissionsExt;
+    let bed = Bed::new();
+    let url = format!("sqlite:{}", bed.path("new/deep/jobs.db").display());
+    bed.run(&["--store", &url, "enqueue", "secret", "--payload", "1"]).ok();
+    let mode = |name: &str| std::fs::metadata(bed.path(name)).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode("new"), mode("new/deep"), mode("new/deep/jobs.db")), (0o700, 0o700, 0o600));
+    for entry in std::fs::read_dir(bed.path("new/deep")).unwrap() {
+        let path = entry.unwrap().path();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600, "{}", path.display());
+    }
+}
+
+/// Nobody is at that address, and the error says so.
+#[test]
+fn a_refused_connection_is_told_as_such() {
+    let bed = Bed::new();
+    let mut command = bed.command(&["--url", "http://127.0.0.1:1", "jobs", "ls"]);
+    let ran = bed::ran(command.env_remove("WINDLASS_STORE").output().unwrap());
+    assert_eq!(ran.code, 5);
+    assert!(ran.err.to_lowercase().contains("connection refused"), "{}", ran.err);
+}
+
+/// Characters that turn the direction of writing, or command a terminal, do not reach it.
+#[test]
+fn no_text_of_others_commands_the_terminal() {
+    let bed = Bed::new();
+    let evil = "a\u{202e}b\u{1b}[2Jc\u{9b}d";
+    let payload = serde_json::json!({ "name": evil }).to_string();
+    let metadata = bed.enqueue(&["evil", "--payload", &payload]);
+    bed.run(&["jobs", "cancel", &metadata, "--reason", evil]).ok();
+    for words in [&["jobs", "show", &metadata][..], &["jobs", "events", &metadata], &["audit", "ls"]] {
+        let shown = bed.run(words).ok().out;
+        let bad = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+        assert!(!shown.contains(bad), "{words:?}: {shown:?}");
+    }
+}

@@ -336,3 +336,13 @@ fn a_disk_that_is_nearly_full_is_told() {
     let ran = ran(command.output().unwrap());
     assert_said(&said_by(ran, "disk"), "problem", "MiB are free", "free some, or move the file");
 }
+
+/// A PostgreSQL that may lose what it confirmed is served only on demand.
+#[test]
+fn a_forgetful_server_is_not_served_by_accident() {
+    let (bed, database) = (Bed::new(), Database::with(&[]));
+    let serve = ["serve", "--listen", "127.0.0.1:0"];
+    let ran = ran(bed.command(&serve).env("WINDLASS_STORE", &database.url).output().unwrap());
+    assert_eq!(ran.code, 4, "{}", ran.err);
+    assert!(ran.err.contains("fsync") && ran.err.contains("--unsafe"), "{}", ran.err);
+}

@@ -47,7 +47,7 @@ fn a_job_goes_in_and_is_shown_as_it_was_given() {
     assert!(people.contains("not running: not due"), "{people}");
     let events = bed.json(&["jobs", "events", &id]);
     assert_eq!(events["events"][0]["type"], "job_created");
-    assert_eq!(events["events"][0]["actor"], "cli:ada");
+    assert_eq!(events["events"][0]["actor"], bed::cli_user());
     let listed = bed.json(&["jobs", "ls", "--tag", "welcome"]);
     assert_eq!(listed["jobs"][0]["id"], json!(id));
     assert!(bed.run(&["jobs", "ls", "--kind", "other"]).ok().out.contains("no job matches"));
@@ -134,7 +134,7 @@ fn a_filter_meets_many_and_a_dry_run_none() {
         (&audit["entries"][0]["action"], &audit["entries"][1]["action"]),
         (&json!("bulk.redrive"), &json!("bulk.cancel"))
     );
-    assert_eq!(audit["entries"][0]["actor"], "cli:ada");
+    assert_eq!(audit["entries"][0]["actor"], bed::cli_user());
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn queues_are_paused_and_set_and_a_job_says_why_it_waits() {
     let queues = bed.json(&["queues", "ls"]);
     assert_eq!(
         (&queues["queues"][0]["due"], &queues["queues"][0]["paused"]["by"]),
-        (&json!(1), &json!("cli:ada"))
+        (&json!(1), &json!(bed::cli_user()))
     );
     let doctor = bed.run(&["doctor"]);
     assert!(doctor.out.contains("windlass queues resume mail"), "{}", doctor.out);

@@ -18,6 +18,19 @@ fn sh(script: &str) -> Vec<&str> {
 }
 
 #[test]
+fn a_worker_says_what_failed_and_nothing_when_it_is_to_be_quiet() {
+    let mut bed = Bed::new();
+    let loud = bed.work(&["--kind", "loud", "--exec", "sh", "-c", "echo broken >&2; exit 65"]);
+    let quiet = bed.work(&["-q", "--kind", "quiet", "--exec", "true"]);
+    let (dead, done) = (bed.enqueue(&["loud"]), bed.enqueue(&["quiet"]));
+    bed.until_status(&dead, "failed");
+    bed.until_status(&done, "completed");
+    let said = |worker: usize| std::fs::read_to_string(bed.path(&format!("log-{worker}"))).unwrap();
+    assert!(said(loud).contains("job not done") && said(loud).contains("broken"), "{}", said(loud));
+    assert_eq!(said(quiet), "");
+}
+
+#[test]
 fn payload_in_result_out_and_log_lines_beside() {
     let mut bed = Bed::new();
     let script = r#"read n; echo "working on $n" >&2; echo chatter; echo "{\"got\":$n}""#;
@@ -38,12 +51,16 @@ fn payload_in_result_out_and_log_lines_beside() {
 }
 
 #[test]
-fn a_job_without_payload_is_null_and_output_that_is_no_json_is_no_result() {
+fn a_job_without_payload_is_null_and_output_that_is_no_json_is_text() {
     let mut bed = Bed::new();
-    bed.work(&sh("cat >&2; echo hello"));
+    let worker = bed.work(&sh("cat >&2; echo hello, you"));
     let id = bed.enqueue(&["greet"]);
     let job = bed.until_status(&id, "completed");
-    assert!(job["result"].is_null());
+    assert_eq!(job["result"], "hello, you");
+    let said = std::fs::read_to_string(bed.path(&format!("log-{worker}"))).unwrap();
+    for word in ["working", "default", "kept as text", "job done", &id] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
     assert_eq!(bed.json(&["jobs", "logs", &id])["line"], "null");
 }
 

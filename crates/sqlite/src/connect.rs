@@ -38,6 +38,28 @@ const NETWORK: &[&str] = &[
     "fuse.rclone",
 ];
 
+/// Makes a folder that only its owner may enter. One that is there stays as it is.
+pub(crate) fn create_folder(folder: &Path) -> std::io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+/// Makes an empty file that only its owner may read; SQLite gives those beside it the same rights. One that is there stays
+/// as it is.
+pub(crate) fn create_file(path: &Path) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    match options.open(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
 /// The connection that writes. It has changed nothing yet.
 pub(crate) fn writer(path: &Path, create: bool) -> rusqlite::Result<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;

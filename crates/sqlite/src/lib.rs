@@ -86,9 +86,10 @@ impl Options {
         connect::refuse_network(&path)?;
         if self.create {
             if let Some(folder) = path.parent().filter(|f| !f.as_os_str().is_empty()) {
-                std::fs::create_dir_all(folder)
+                connect::create_folder(folder)
                     .map_err(|e| failed(format!("cannot create its folder: {e}")))?;
             }
+            connect::create_file(&path).map_err(|e| failed(format!("cannot be created: {e}")))?;
         } else if !path.exists() {
             return Err(OpenError::NoStore(path.display().to_string()));
         }

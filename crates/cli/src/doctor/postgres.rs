@@ -14,6 +14,19 @@ const DEAD_ROWS: i64 = 50_000;
 /// How long a notification to itself may take.
 const ARRIVES: Duration = Duration::from_secs(6);
 
+/// Whether the store is a PostgreSQL that may lose what it has confirmed.
+pub async fn loses_commits(settings: &Settings) -> Outcome<bool> {
+    if !settings.store.value.starts_with("postgres") {
+        return Ok(false);
+    }
+    let mut options = Options::new(&settings.store.value).migrate(false).pool(1);
+    if let Some(schema) = &settings.schema {
+        options = options.schema(&schema.value);
+    }
+    let store = options.open().await.map_err(|e| Failure::unavailable(e.to_string()))?;
+    Ok(!store.condition().await?.fsync)
+}
+
 /// Looks at the server of the store.
 pub async fn look(settings: &Settings, late_ms: i64) -> Outcome<Vec<Finding>> {
     let mut options = Options::new(&settings.store.value).migrate(false).pool(3);

@@ -36,6 +36,12 @@ impl Ran {
     }
 }
 
+/// What the log calls a command of this user.
+pub fn cli_user() -> String {
+    let name = Command::new("id").arg("-un").output().unwrap().stdout;
+    format!("cli:{}", String::from_utf8(name).unwrap().trim())
+}
+
 impl Bed {
     pub fn new() -> Self {
         Self { folder: tempfile::tempdir().unwrap(), started: Vec::new() }

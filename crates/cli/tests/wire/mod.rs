@@ -66,7 +66,7 @@ impl Place {
 
     /// Serves it on this address, and waits until it is ready.
     pub fn serve_on(&self, address: &str) -> Served {
-        Served::start(self.command(&["serve", "--listen", address]), self.folder(), address)
+        Served::start(self.command(&["serve", "--unsafe", "--listen", address]), self.folder(), address)
     }
 
     /// The log has a fold for every row.
