@@ -128,16 +128,24 @@ impl ApiClient {
         reason: Option<String>,
         force: bool,
         force_after_ms: i64,
+        expected_version: Option<i64>,
     ) -> Outcome<Reply> {
         let mut doc = Doc::default();
         doc.put_some("reason", reason).put("force", force).put("force_after", seconds(force_after_ms));
+        doc.put_some("expected_version", expected_version);
         self.post(&format!("/v1/jobs/{id}/cancel"), &doc).await
     }
 
     /// `{job}`
-    pub async fn redrive(&self, id: JobId, run_at: RunAt, from_start: bool) -> Outcome<Reply> {
+    pub async fn redrive(
+        &self,
+        id: JobId,
+        run_at: RunAt,
+        from_start: bool,
+        expected_version: Option<i64>,
+    ) -> Outcome<Reply> {
         let mut doc = Doc::default();
-        doc.put("from_start", from_start);
+        doc.put("from_start", from_start).put_some("expected_version", expected_version);
         if let RunAt::At(at) = run_at {
             doc.put("run_at", time(at));
         }
@@ -150,9 +158,11 @@ impl ApiClient {
         id: JobId,
         from_version: Option<i64>,
         payload: Option<Payload>,
+        expected_version: Option<i64>,
     ) -> Outcome<Reply> {
         let mut doc = Doc::default();
         doc.put_some("from_version", from_version).put_bytes("payload", "payload_base64", payload.as_ref());
+        doc.put_some("expected_version", expected_version);
         self.post(&format!("/v1/jobs/{id}/fork"), &doc).await
     }
 

@@ -102,8 +102,10 @@ async fn cancel(cancelling: Cancelling, door: &ApiClient, out: &Out) -> Outcome 
     let Some(id) = &cancelling.which.id else {
         return many(&cancelling.which, &Action::Cancel { reason: cancelling.reason }, door, out).await;
     };
-    let (id, after_ms) = (JobId::parse(id)?, cancelling.force_after.ms());
-    let reply = door.cancel(id, cancelling.reason, cancelling.force, after_ms).await?;
+    let id = JobId::parse(id)?;
+    let (force, after_ms, expected) =
+        (cancelling.force, cancelling.force_after.ms(), cancelling.expected_version);
+    let reply = door.cancel(id, cancelling.reason, force, after_ms, expected).await?;
     show::reply(out, &reply, |out, value| match value["job"]["status"].as_str() {
         Some("cancelled") => out.line(format!("{id} is cancelled")),
         status => out.line(format!(
@@ -121,7 +123,8 @@ async fn redrive(redriving: Redriving, door: &ApiClient, out: &Out) -> Outcome {
         return many(&redriving.which, &Action::Redrive { run_at, spread_ms }, door, out).await;
     };
     let id = JobId::parse(id)?;
-    let reply = door.redrive(id, run_at.map_or(RunAt::Now, RunAt::At), redriving.from_start).await?;
+    let run_at = run_at.map_or(RunAt::Now, RunAt::At);
+    let reply = door.redrive(id, run_at, redriving.from_start, redriving.expected_version).await?;
     show::reply(out, &reply, |out, value| {
         out.line(format!("{id} is pending again, due at {}", show::text(&value["job"]["due_at"])));
     });
@@ -166,7 +169,8 @@ async fn many(which: &Acting, action: &Action, door: &ApiClient, out: &Out) -> O
 
 async fn fork(forking: Forking, door: &ApiClient, out: &Out) -> Outcome {
     let payload = payload(forking.payload.as_deref(), PAYLOAD_MAX_BYTES)?;
-    let reply = door.fork(JobId::parse(&forking.id)?, forking.from_version, payload).await?;
+    let (id, expected) = (JobId::parse(&forking.id)?, forking.expected_version);
+    let reply = door.fork(id, forking.from_version, payload, expected).await?;
     show::reply(out, &reply, |out, value| out.line(show::text(&value["job"]["id"])));
     Ok(())
 }

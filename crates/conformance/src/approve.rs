@@ -109,7 +109,8 @@ pub async fn an_approval_before_the_wait_answers_it(bed: Bed) {
     let held = bed.a_held_job("w", at(0)).await;
     let (ask, link) = bed.question(&held, "gate");
     bed.asks(ask.clone(), at(1)).await;
-    let voted = bed.votes(ask.id, Decision::Approve, Voter::Link(link.to_text()), at(2)).await;
+    let voted =
+        bed.votes(ask.id, Decision::Approve, Voter::Link { token: link.to_text(), key: None }, at(2)).await;
     assert_eq!(voted, Ok(Done::Moved(4, Status::Running)));
     assert_eq!(bed.log(held.job.id).await[3].actor.as_str(), "link");
     assert_eq!(bed.waits(&held, for_approval("gate"), at(3)).await, Ok(Done::Moved(5, Status::Waiting)));
@@ -151,7 +152,7 @@ pub async fn an_expiry_denies(bed: Bed) {
     let (held, asked, link) = gated(&bed, 0).await;
     let approval = asked.approval.id;
     assert_eq!(bed.sweeps(at(3_599_999)).await, []);
-    for voter in [Voter::Link(link.to_text()), key_of("ann", &[])] {
+    for voter in [Voter::Link { token: link.to_text(), key: None }, key_of("ann", &[])] {
         let late = bed.votes(approval, Decision::Approve, voter, at(3_600_000)).await;
         assert_eq!(late, Err(Refusal::ApprovalExpired));
     }
@@ -239,9 +240,11 @@ pub async fn asking_again_replaces_the_link(bed: Bed) {
     assert_eq!(stands(&bed, first.id).await.prompt, "really?");
     let unknown = bed.store.approval(second.id, at(2)).await.expect("the store answers");
     assert_eq!(unknown, None, "no second approval was made");
-    let voted = bed.votes(first.id, Decision::Approve, Voter::Link(old.to_text()), at(3)).await;
+    let voted =
+        bed.votes(first.id, Decision::Approve, Voter::Link { token: old.to_text(), key: None }, at(3)).await;
     assert_eq!(voted, Err(Refusal::ApprovalTokenWrong));
-    let voted = bed.votes(first.id, Decision::Approve, Voter::Link(new.to_text()), at(3)).await;
+    let voted =
+        bed.votes(first.id, Decision::Approve, Voter::Link { token: new.to_text(), key: None }, at(3)).await;
     assert_eq!(voted, Ok(Done::Moved(5, Status::Running)));
 }
 
@@ -288,7 +291,7 @@ pub async fn an_open_approval_is_void_when_its_job_ends(bed: Bed) {
     let view = stands(&bed, approval).await;
     assert_eq!((view.approval.status, view.approval.decided_at), (ApprovalStatus::Void, at(1)));
     let before = bed.snapshot(held.job.id).await;
-    for voter in [Voter::Link(link.to_text()), key_of("ann", &[])] {
+    for voter in [Voter::Link { token: link.to_text(), key: None }, key_of("ann", &[])] {
         let late = bed.votes(approval, Decision::Deny, voter, at(2)).await;
         assert_eq!(late, Err(Refusal::ApprovalDecided));
     }

@@ -227,7 +227,7 @@ pub async fn what_operators_do_is_safe_to_repeat(bed: Bed) {
         let sick = unlucky(&bed, seed);
         let (id, twin) = (bed.id(), bed.id());
         enqueues(&sick, vec![NewJob { id, ..sick.job("work") }]).await;
-        let cancel = Cancel { job: id, wish: stop() };
+        let cancel = Cancel { job: id, wish: stop(), expected_version: None };
         let answer = until_answered(|| sick.store.cancel(cancel.clone(), at(0))).await;
         assert_eq!(answer.expect("a repeat is not refused").version(), 2);
         let mut back = redrive(id);

@@ -83,6 +83,7 @@ pub fn redrive(job: JobId) -> Redrive {
         from_start: false,
         actor: Actor::parse("actor", "operator:ann").expect("an actor"),
         key: None,
+        expected_version: None,
     }
 }
 
@@ -94,6 +95,7 @@ pub fn fork(from: JobId, id: JobId) -> Fork {
         id,
         payload: None,
         actor: Actor::parse("actor", "operator:ann").expect("an actor"),
+        expected_version: None,
     }
 }
 
@@ -202,7 +204,7 @@ impl Bed {
 
     /// Cancels as wished.
     pub async fn cancels(&self, job: JobId, wish: Wish, now: Now) -> Answer {
-        self.store.cancel(Cancel { job, wish }, now).await.expect("the store answers")
+        self.store.cancel(Cancel { job, wish, expected_version: None }, now).await.expect("the store answers")
     }
 
     /// Redrives.

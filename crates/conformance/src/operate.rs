@@ -12,7 +12,7 @@ use windlass_core::{
     Actor, Answer, Done, EventKind, Job, JobId, NewJob, Outcome, Payload, Refusal, RunAt, Status, Timestamp,
     Unique, Wait, WaitFor,
 };
-use windlass_store::{AtVersion, Claimed, Fork, Now, Progress, Redrive, Signal, Sweep};
+use windlass_store::{AtVersion, Cancel, Claimed, Fork, Now, Progress, Redrive, Signal, Sweep};
 
 /// This module's laws, as tests.
 #[macro_export]
@@ -47,6 +47,8 @@ macro_rules! operate_laws {
             the_holder_of_a_forks_source_has_no_say_in_it,
             a_repeated_fork_is_known_by_its_id,
             forks_that_cannot_be_are_refused,
+            a_decision_on_an_older_version_is_refused,
+            of_racing_decisions_on_one_version_one_is_made,
             the_row_at_any_version_is_the_row_as_it_was,
         );
     };
@@ -749,4 +751,59 @@ fn joins() -> Outcome {
 
 fn count(answers: &[Answer], wanted: &Answer) -> usize {
     answers.iter().filter(|a| *a == wanted).count()
+}
+
+/// R14: cancel, redrive and fork at another version than the expected one write nothing.
+pub async fn a_decision_on_an_older_version_is_refused(bed: Bed) {
+    let id = bed.a_job(at(0)).await;
+    let cancel = |v| Cancel { job: id, wish: stop(), expected_version: Some(v) };
+    let store = &bed.store;
+    let cancels = |v| async move { store.cancel(cancel(v), at(1)).await.expect("the store answers") };
+    let before = bed.snapshot(id).await;
+    for version in [0, 2, -1, i64::MAX] {
+        assert_eq!(cancels(version).await, Err(Refusal::VersionMismatch(1)), "{version}");
+        let fork = Fork { expected_version: Some(version), ..fork(id, bed.id()) };
+        assert_eq!(bed.forks(fork, at(1)).await, Err(Refusal::VersionMismatch(1)), "{version}");
+    }
+    bed.is_unchanged(&before).await;
+    let forked = Fork { expected_version: Some(1), ..fork(id, bed.id()) };
+    assert_eq!(bed.forks(forked.clone(), at(1)).await, Ok(Done::Moved(2, Status::Pending)));
+    assert_eq!(cancels(1).await, Ok(Done::Moved(2, Status::Cancelled)));
+    assert_eq!(cancels(1).await, Ok(Done::Already(2)), "a repeat is known");
+    assert_eq!(bed.forks(forked, at(1)).await, Ok(Done::Already(2)), "a repeat is known");
+    let redrives = |v| Redrive { key: Some(key("k")), expected_version: Some(v), ..redrive(id) };
+    let before = bed.snapshot(id).await;
+    for version in [1, 3] {
+        assert_eq!(bed.redrives(redrives(version), at(2)).await, Err(Refusal::VersionMismatch(2)));
+    }
+    bed.is_unchanged(&before).await;
+    assert_eq!(bed.redrives(redrives(2), at(2)).await, Ok(Done::Moved(3, Status::Pending)));
+    assert_eq!(bed.redrives(redrives(2), at(3)).await, Ok(Done::Already(3)), "a repeat is known");
+    let late = Redrive { expected_version: Some(2), ..redrive(id) };
+    assert_eq!(bed.redrives(late, at(3)).await, Err(Refusal::NotFinished(Status::Pending)));
+}
+
+/// R14, M10
+pub async fn of_racing_decisions_on_one_version_one_is_made(bed: Bed) {
+    for _ in 0..10 {
+        let held = bed.a_held_job("w", at(0)).await;
+        let id = held.job.id;
+        let mut racers = JoinSet::new();
+        for n in 0..8 {
+            let (bed, wish) = (bed.clone(), Wish { force: n % 2 == 0, ..stop() });
+            let request = Cancel { job: id, wish, expected_version: Some(2) };
+            racers.spawn(async move { bed.store.cancel(request, at(1)).await.expect("the store answers") });
+        }
+        let answers = racers.join_all().await;
+        let moved = answers.iter().filter(|answer| matches!(answer, Ok(Done::Moved(3, _)))).count();
+        assert_eq!(moved, 1, "{answers:?}");
+        assert_eq!(bed.row(id).await.version, 3, "{answers:?}");
+        let known = |a: &Answer| {
+            matches!(a, Ok(Done::Moved(3, _)) | Ok(Done::Already(3)) | Err(Refusal::VersionMismatch(3)))
+        };
+        assert!(answers.iter().all(known), "{answers:?}");
+        if bed.row(id).await.status == Status::Running {
+            bed.settles(&held, completes(), at(1)).await.expect("the holder may complete");
+        }
+    }
 }

@@ -1,8 +1,8 @@
 //! Votes: who may, how often, and what each wrong one is told and leaves in the audit.
 
 use crate::approve::{gated, stands};
-use crate::{Bed, Racer, at, completes, for_approval, key_of, together};
-use windlass_core::wait::{ApprovalStatus, Decision, Voter, WakeOutcome};
+use crate::{Bed, Racer, at, completes, for_approval, key_of, together, who};
+use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, Voter, WakeOutcome};
 use windlass_core::{Answer, ApprovalId, Done, EventKind, Refusal, Status};
 use windlass_store::CastVote;
 
@@ -15,6 +15,10 @@ macro_rules! vote_laws {
             vote: votes_are_counted_and_each_voter_counts_once,
             one_denial_is_enough,
             only_named_approvers_and_roles_may_vote,
+            a_link_has_no_vote_where_approvers_are_named,
+            a_key_and_a_link_are_one_person,
+            a_key_named_like_something_else_is_itself,
+            a_job_does_not_vote_for_itself,
             five_wrong_votes_are_five_refusals_each_on_record,
             an_unknown_approval_is_refused_on_record,
             a_link_votes_once_among_racers,
@@ -36,8 +40,15 @@ pub async fn votes_are_counted_and_each_voter_counts_once(bed: Bed) {
     let before = bed.snapshot(held.job.id).await;
     assert_eq!(vote(key_of("ann", &["ops"])).await, Err(Refusal::ApprovalDecided), "one vote per key");
     bed.is_unchanged(&before).await;
-    assert_eq!(vote(Voter::Link(link.to_text())).await, Ok(Done::Moved(6, Status::Waiting)));
-    assert_eq!(vote(Voter::Link(link.to_text())).await, Err(Refusal::ApprovalDecided), "one vote per link");
+    assert_eq!(
+        vote(Voter::Link { token: link.to_text(), key: None }).await,
+        Ok(Done::Moved(6, Status::Waiting))
+    );
+    assert_eq!(
+        vote(Voter::Link { token: link.to_text(), key: None }).await,
+        Err(Refusal::ApprovalDecided),
+        "one vote per link"
+    );
     let view = stands(&bed, id).await;
     assert_eq!((view.approval.status, view.approval.approved), (ApprovalStatus::Pending, 2));
     assert!(view.approval.token_used);
@@ -88,6 +99,101 @@ pub async fn only_named_approvers_and_roles_may_vote(bed: Bed) {
     assert_eq!(stands(&bed, id).await.approval.status, ApprovalStatus::Approved);
 }
 
+/// The link with a key sent beside it.
+fn link_and_key(link: &LinkToken, key: &str) -> Voter {
+    Voter::Link { token: link.to_text(), key: Some(who(key)) }
+}
+
+/// M8: the job that asks is given the link, so its vote would be the job's own.
+pub async fn a_link_has_no_vote_where_approvers_are_named(bed: Bed) {
+    let held = bed.a_held_job("w", at(0)).await;
+    let (mut ask, link) = bed.question(&held, "gate");
+    ask.approvers = vec!["ann".into()];
+    let id = bed.asks(ask, at(0)).await.approval.id;
+    let before = bed.snapshot(held.job.id).await;
+    for voter in [Voter::Link { token: link.to_text(), key: None }, link_and_key(&link, "ann")] {
+        for decision in [Decision::Approve, Decision::Deny] {
+            let answer = bed.votes(id, decision, voter.clone(), at(1)).await;
+            assert_eq!(answer, Err(Refusal::ApprovalForbidden), "{voter:?}");
+        }
+    }
+    bed.is_unchanged(&before).await;
+    assert!(!stands(&bed, id).await.approval.token_used);
+    let by_key = bed.votes(id, Decision::Approve, key_of("ann", &[]), at(2)).await;
+    assert_eq!(by_key, Ok(Done::Moved(4, Status::Running)));
+}
+
+/// M8: two votes are two people.
+pub async fn a_key_and_a_link_are_one_person(bed: Bed) {
+    let held = bed.a_held_job("w", at(0)).await;
+    let (mut first, link) = bed.question(&held, "link-first");
+    first.required = 5;
+    let id = bed.asks(first, at(0)).await.approval.id;
+    let vote = |id, voter| bed.votes(id, Decision::Approve, voter, at(1));
+    assert_eq!(vote(id, link_and_key(&link, "ann")).await, Ok(Done::Moved(4, Status::Running)));
+    assert_eq!(
+        vote(id, key_of("ann", &[])).await,
+        Err(Refusal::ApprovalDecided),
+        "ann has voted by the link"
+    );
+    assert_eq!(
+        vote(id, link_and_key(&link, "bob")).await,
+        Err(Refusal::ApprovalDecided),
+        "the link has voted"
+    );
+    assert_eq!(vote(id, key_of("bob", &[])).await, Ok(Done::Moved(5, Status::Running)));
+    let voted = stands(&bed, id).await.votes;
+    let by: Vec<_> = voted.iter().map(|vote| (vote.by.as_str(), vote.by_key)).collect();
+    assert_eq!(by, [("ann", true), ("bob", true)]);
+    let (mut second, link) = bed.question(&held, "key-first");
+    second.required = 5;
+    let id = bed.asks(second, at(2)).await.approval.id;
+    assert_eq!(vote(id, key_of("ann", &[])).await, Ok(Done::Moved(7, Status::Running)));
+    assert_eq!(vote(id, link_and_key(&link, "ann")).await, Err(Refusal::ApprovalDecided), "ann has voted");
+    assert!(!stands(&bed, id).await.approval.token_used, "the link still has its vote");
+    assert_eq!(vote(id, link_and_key(&link, "bob")).await, Ok(Done::Moved(8, Status::Running)));
+}
+
+/// M8: names of keys are free, also those that logs use for somebody else.
+pub async fn a_key_named_like_something_else_is_itself(bed: Bed) {
+    let held = bed.a_held_job("w", at(0)).await;
+    let (mut ask, link) = bed.question(&held, "gate");
+    ask.required = 9;
+    let id = bed.asks(ask, at(0)).await.approval.id;
+    let vote = |voter| bed.votes(id, Decision::Approve, voter, at(1));
+    let no_key = Voter::Link { token: link.to_text(), key: None };
+    let names = ["link", "key:link", "key", "worker:w", "engine", "operator:ann"];
+    assert_eq!(vote(no_key.clone()).await, Ok(Done::Moved(4, Status::Running)));
+    for (n, name) in names.into_iter().enumerate() {
+        let counted = Ok(Done::Moved(5 + n as i64, Status::Running));
+        assert_eq!(vote(key_of(name, &[])).await, counted, "{name} has not voted");
+        assert_eq!(vote(key_of(name, &[])).await, Err(Refusal::ApprovalDecided), "{name} has voted");
+    }
+    assert_eq!(vote(no_key).await, Err(Refusal::ApprovalDecided), "the link has voted");
+    let voted = stands(&bed, id).await.votes;
+    let links: Vec<bool> = voted.iter().filter(|vote| vote.by.as_str() == "link").map(|v| v.by_key).collect();
+    assert_eq!(links, [false, true], "a list shows which of them was the key");
+}
+
+/// M8: neither with the key under which it asked, nor with the link that it was given, if it shows who it is.
+pub async fn a_job_does_not_vote_for_itself(bed: Bed) {
+    for (gate, approvers) in [("open", vec![]), ("named", vec!["bot".to_owned(), "approver".to_owned()])] {
+        let held = bed.a_held_job("w", at(0)).await;
+        let (mut ask, link) = bed.question(&held, gate);
+        (ask.asker, ask.approvers) = (Some(who("bot")), approvers);
+        let id = bed.asks(ask, at(0)).await.approval.id;
+        let before = bed.snapshot(held.job.id).await;
+        for voter in [key_of("bot", &["approver"]), link_and_key(&link, "bot")] {
+            let answer = bed.votes(id, Decision::Approve, voter.clone(), at(1)).await;
+            assert_eq!(answer, Err(Refusal::ApprovalForbidden), "{gate}: {voter:?}");
+        }
+        bed.is_unchanged(&before).await;
+        let other = bed.votes(id, Decision::Approve, key_of("ann", &["approver"]), at(1)).await;
+        assert_eq!(other, Ok(Done::Moved(4, Status::Running)), "{gate}");
+        bed.settles(&held, completes(), at(1)).await.expect("the holder may complete");
+    }
+}
+
 async fn refusals_on_record(bed: &Bed) -> Vec<(String, String, String, String)> {
     let audit = bed.audit().await;
     let refused = audit.iter().filter(|e| e.action.as_str() == "approval.refused");
@@ -114,19 +220,26 @@ pub async fn five_wrong_votes_are_five_refusals_each_on_record(bed: Bed) {
     for ask in [&open, &used, &short] {
         bed.asks(ask.clone(), at(0)).await;
     }
-    bed.votes(used.id, Decision::Approve, Voter::Link(link.to_text()), at(1)).await.expect("a vote");
+    bed.votes(used.id, Decision::Approve, Voter::Link { token: link.to_text(), key: None }, at(1))
+        .await
+        .expect("a vote");
     let before = bed.snapshot(held.job.id).await;
-    let by_link = |token: &windlass_core::wait::LinkToken| Voter::Link(token.to_text());
+    let by_link = |token: &windlass_core::wait::LinkToken| Voter::Link { token: token.to_text(), key: None };
     let wrong = [
         (open.id, by_link(&foreign), Refusal::ApprovalTokenWrong, "wrong"),
         (used.id, by_link(&link), Refusal::ApprovalDecided, "used"),
         (short.id, by_link(&late), Refusal::ApprovalExpired, "expired"),
-        (open.id, Voter::Link("not-a-token".into()), Refusal::ApprovalTokenMalformed, "malformed"),
+        (
+            open.id,
+            Voter::Link { token: "not-a-token".into(), key: None },
+            Refusal::ApprovalTokenMalformed,
+            "malformed",
+        ),
         (open.id, key_of("bob", &["dev"]), Refusal::ApprovalForbidden, "forbidden"),
     ];
     let mut expected = Vec::new();
     for (id, voter, refusal, reason) in wrong {
-        let actor = if matches!(voter, Voter::Link(_)) { "link" } else { "key:bob" };
+        let actor = if matches!(voter, Voter::Link { .. }) { "link" } else { "key:bob" };
         let code = refusal.code().to_owned();
         assert_eq!(bed.votes(id, Decision::Approve, voter, at(1_000)).await, Err(refusal));
         expected.push((id.to_string(), actor.to_owned(), code, reason.to_owned()));
@@ -158,7 +271,7 @@ pub async fn a_link_votes_once_among_racers(bed: Bed) {
         ask.required = 5;
         let id = bed.asks(ask, at(0)).await.approval.id;
         let voters = (0..8).map(|_| {
-            let (bed, voter) = (bed.clone(), Voter::Link(link.to_text()));
+            let (bed, voter) = (bed.clone(), Voter::Link { token: link.to_text(), key: None });
             async move { bed.votes(id, Decision::Approve, voter, at(0)).await }
         });
         let answers = together(voters).await;
@@ -209,7 +322,7 @@ pub async fn approve_and_deny_and_expiry_race_for_one_outcome(bed: Bed) {
             let swept = sweeper.sweeps(at(start + 3_600_000)).await;
             swept.into_iter().next().map_or(Err(Refusal::NotFound), |s| s.answer)
         });
-        let approve = vote(Decision::Approve, Voter::Link(link.to_text()));
+        let approve = vote(Decision::Approve, Voter::Link { token: link.to_text(), key: None });
         let deny = vote(Decision::Deny, key_of("ann", &[]));
         let answers = together([approve, deny, sweep]).await;
         assert_eq!(answers.iter().filter(|a| a.is_ok()).count(), 1, "one winner: {answers:?}");

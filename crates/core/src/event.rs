@@ -281,6 +281,9 @@ details! {
         required: i32,
         /// When silence denies.
         expires_at: Timestamp,
+        /// The access key under which the job asked; it does not vote.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        asker: Option<Who>,
     }
     /// Detail of [`EventKind::JobApprovalVoted`].
     ApprovalVoted {

@@ -287,11 +287,6 @@ impl Job {
         self.due_at.is_some_and(|t| t <= now)
     }
 
-    /// Whether it gives its unique key back where it stands.
-    pub fn frees_key(&self) -> bool {
-        self.unique_policy.is_some_and(|p| p.frees_at(self.status))
-    }
-
     /// The row without what renewals move: what the log must fold to.
     #[must_use]
     pub fn folded(&self) -> Self {

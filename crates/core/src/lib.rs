@@ -9,17 +9,24 @@
 //! | the narrow row and the immutable facts | [`job`] |
 //! | the log | [`event`], and [`apply`](Job::apply) from event to row |
 //! | commands, decided purely | [`decide`](mod@decide), [`outcome`] |
+//! | how jobs enter | [`enqueue`](mod@enqueue) |
 //! | who may act for a job | [`lease`] |
 //! | keys that make two jobs the same | [`unique`] |
-//! | waits and approvals | [`wait`] |
+//! | what a job's end entails | [`end`] |
+//! | waits and approvals | [`wait`], [`approve`] |
+//! | what operators and leaders do | [`operate`], [`term`] |
+//! | queues, workers, access keys, the audit | [`registry`] |
 //! | what a resumed run is given | [`step`] |
 //! | lists and cursors | [`list`] |
 //! | limits and refusals | [`limits`], [`refusal`] |
 
 mod apply;
+pub mod approve;
 pub mod backoff;
 pub mod blocked;
 pub mod decide;
+pub mod end;
+pub mod enqueue;
 pub mod event;
 pub mod ids;
 pub mod job;
@@ -27,12 +34,14 @@ pub mod lease;
 pub mod limits;
 pub mod list;
 pub mod name;
+pub mod operate;
 pub mod outcome;
 pub mod payload;
 pub mod refusal;
 pub mod registry;
 pub mod status;
 pub mod step;
+pub mod term;
 pub mod time;
 pub mod unique;
 pub mod wait;
@@ -49,8 +58,9 @@ pub use name::{Actor, Key, Name, Who};
 pub use outcome::{Failure, Outcome};
 pub use payload::Payload;
 pub use refusal::{Answer, Done, Refusal};
-pub use registry::{AccessKey, AuditEntry, LogLine, Queue, QueueDefaults, Role, Term, Worker};
+pub use registry::{AccessKey, AuditEntry, LogLine, Queue, QueueDefaults, Role, Worker};
 pub use status::Status;
+pub use term::Term;
 pub use time::Timestamp;
 pub use unique::Unique;
 pub use wait::{Approval, Wait, WaitFor, Wake};

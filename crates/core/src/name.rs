@@ -104,6 +104,16 @@ impl Actor {
         Self(Arc::from(format!("worker:{id}")))
     }
 
+    /// The holder of an access key. Its name is short enough for this always to be an actor.
+    pub fn key(name: &Who) -> Self {
+        Self(Arc::from(format!("key:{name}")))
+    }
+
+    /// The holder of an approval's link.
+    pub fn link() -> Self {
+        Self(Arc::from("link"))
+    }
+
     /// Which worker it is, if it is one.
     pub fn worker_id(&self) -> Option<Who> {
         self.0.strip_prefix("worker:").map(|id| Who(Arc::from(id)))
@@ -122,6 +132,13 @@ impl Key {
     /// A key that a store wrote, as it stands.
     pub fn stored(text: &str) -> Self {
         Self(Arc::from(text))
+    }
+}
+
+impl Name {
+    /// A word of the engine's own, such as an action in the audit.
+    pub(crate) fn word(word: &'static str) -> Self {
+        Self(Arc::from(word))
     }
 }
 

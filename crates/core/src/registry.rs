@@ -1,10 +1,14 @@
-//! What surrounds jobs: queues, workers, terms, access keys, audit, log lines.
+//! What surrounds jobs: queues, workers, access keys, remembered answers, audit, log lines.
+//!
+//! A request says what becomes of what is there, and what goes to the audit. A store reads what is there under its lock,
+//! and writes what comes back.
 
 use crate::backoff::Backoff;
 use crate::job::Metadata;
 use crate::lease::LeaseMs;
 use crate::limits::{self, Invalid};
-use crate::name::{Actor, Name, Who};
+use crate::name::{Actor, Key, Name, Who};
+use crate::refusal::Refusal;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +62,67 @@ pub struct Queue {
     pub defaults: QueueDefaults,
 }
 
+impl Queue {
+    /// A queue without a setting.
+    pub fn new(name: Name) -> Self {
+        Self { name, paused: None, defaults: QueueDefaults::default() }
+    }
+}
+
+/// A queue's settings.
+#[derive(Debug, Clone)]
+pub struct PutQueue {
+    /// Which.
+    pub name: Name,
+    /// What its jobs fall back to.
+    pub defaults: QueueDefaults,
+    /// Who sets them.
+    pub actor: Actor,
+}
+
+impl PutQueue {
+    /// The queue with these settings; none if it has them.
+    pub fn decide(&self, before: Option<&Queue>) -> Result<Option<(Queue, WriteAudit)>, Invalid> {
+        self.defaults.check()?;
+        if before.is_some_and(|queue| queue.defaults == self.defaults) {
+            return Ok(None);
+        }
+        let json = |defaults| serde_json::to_value(defaults).unwrap_or_default();
+        let detail = Metadata::from_iter([
+            ("before".to_owned(), before.map_or(serde_json::Value::Null, |queue| json(queue.defaults))),
+            ("after".to_owned(), json(self.defaults)),
+        ]);
+        let queue = before.cloned().unwrap_or_else(|| Queue::new(self.name.clone()));
+        let audit = WriteAudit::of(self.actor.clone(), "queue.put", &self.name, detail);
+        Ok(Some((Queue { defaults: self.defaults, ..queue }, audit)))
+    }
+}
+
+/// A queue to pause or resume.
+#[derive(Debug, Clone)]
+pub struct PauseQueue {
+    /// Which.
+    pub name: Name,
+    /// Whether to pause; else resume.
+    pub pause: bool,
+    /// Who.
+    pub actor: Actor,
+}
+
+impl PauseQueue {
+    /// The queue paused or resumed; none if it is. A repeat does not even change since when it is paused.
+    pub fn decide(&self, before: Option<&Queue>, now: Timestamp) -> Option<(Queue, WriteAudit)> {
+        let queue = before.cloned().unwrap_or_else(|| Queue::new(self.name.clone()));
+        if queue.paused.is_some() == self.pause {
+            return None;
+        }
+        let action = if self.pause { "queue.pause" } else { "queue.resume" };
+        let paused = self.pause.then(|| (now, self.actor.clone()));
+        let audit = WriteAudit::of(self.actor.clone(), action, &self.name, Metadata::new());
+        Some((Queue { paused, ..queue }, audit))
+    }
+}
+
 /// A worker process: fresh identity per process start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Worker {
@@ -91,23 +156,56 @@ impl Worker {
     }
 }
 
-/// Leadership for a time: one holder, and an epoch that grows with every change of holder.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Term {
-    /// Of what.
-    pub name: Name,
-    /// Who leads.
-    pub holder: Who,
-    /// Which reign: every leader's write carries it.
-    pub epoch: i64,
-    /// When the reign is over.
-    pub expires_at: Timestamp,
+/// A worker that reports itself.
+#[derive(Debug, Clone)]
+pub struct PutWorker {
+    /// Its identity, fresh per process start.
+    pub id: Who,
+    /// Queues it takes from.
+    pub queues: Vec<Name>,
+    /// Kinds it knows; all when empty.
+    pub kinds: Vec<Name>,
+    /// How many jobs at once.
+    pub capacity: i32,
+    /// Labels for people.
+    pub labels: Metadata,
+    /// Whether it takes no more; also set by [`DrainWorker`] and never unset by a report.
+    pub draining: bool,
+    /// How long it counts as there, in milliseconds.
+    pub ttl_ms: LeaseMs,
 }
 
-impl Term {
-    /// Whether `epoch` may act at `now`.
-    pub fn allows(&self, epoch: i64, now: Timestamp) -> bool {
-        self.epoch == epoch && self.expires_at > now
+impl PutWorker {
+    /// The worker after its report.
+    pub fn decide(&self, before: Option<&Worker>, now: Timestamp) -> Worker {
+        Worker {
+            id: self.id.clone(),
+            queues: self.queues.clone(),
+            kinds: self.kinds.clone(),
+            capacity: self.capacity,
+            labels: self.labels.clone(),
+            draining: self.draining || before.is_some_and(|worker| worker.draining),
+            started_at: before.map_or(now, |worker| worker.started_at),
+            seen_at: now,
+            expires_at: now.plus_ms(self.ttl_ms.get()),
+        }
+    }
+}
+
+/// A worker to drain.
+#[derive(Debug, Clone)]
+pub struct DrainWorker {
+    /// Which.
+    pub id: Who,
+    /// Who says so.
+    pub actor: Actor,
+}
+
+impl DrainWorker {
+    /// The worker, draining; none if it is.
+    pub fn decide(&self, before: &Worker) -> Option<(Worker, WriteAudit)> {
+        let audit = WriteAudit::of(self.actor.clone(), "worker.drain", &self.id, Metadata::new());
+        (!before.draining).then(|| (Worker { draining: true, ..before.clone() }, audit))
     }
 }
 
@@ -156,13 +254,113 @@ impl AccessKey {
 }
 
 /// What a key grants, in the words of the audit: all of it, also what it is not limited by.
-pub fn granted(roles: &[Role], queues: Option<&[Name]>, expires_at: Option<Timestamp>) -> Metadata {
+fn grants(roles: &[Role], queues: Option<&[Name]>, expires_at: Option<Timestamp>) -> Metadata {
     let json = |value| serde_json::to_value(value).unwrap_or_default();
     Metadata::from_iter([
         ("roles".to_owned(), serde_json::to_value(roles).unwrap_or_default()),
         ("queues".to_owned(), queues.map(json).unwrap_or_default()),
         ("expires_at".to_owned(), expires_at.map(|at| at.to_string()).into()),
     ])
+}
+
+/// An access key to make.
+#[derive(Debug, Clone)]
+pub struct PutAccessKey {
+    /// Its name; taken once, also after it was revoked.
+    pub name: Who,
+    /// SHA-256 of the key.
+    pub hash: [u8; 32],
+    /// What it may do.
+    pub roles: Vec<Role>,
+    /// Only for these queues.
+    pub queues: Option<Vec<Name>>,
+    /// Until when.
+    pub expires_at: Option<Timestamp>,
+    /// Who makes it.
+    pub actor: Actor,
+}
+
+/// What making an access key comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum KeyMaking {
+    /// This very key was made before.
+    Already,
+    /// Its name or its hash is another key's.
+    Taken,
+    /// To be written.
+    New(AccessKey, WriteAudit),
+}
+
+impl PutAccessKey {
+    /// The key, given the ones that have its name and its hash.
+    pub fn decide(
+        &self,
+        by_name: Option<&AccessKey>,
+        by_hash: Option<&AccessKey>,
+        now: Timestamp,
+    ) -> KeyMaking {
+        if let Some(there) = by_name.or(by_hash) {
+            let same = there.name == self.name && there.hash == self.hash;
+            return if same { KeyMaking::Already } else { KeyMaking::Taken };
+        }
+        let detail = grants(&self.roles, self.queues.as_deref(), self.expires_at);
+        let key = AccessKey {
+            name: self.name.clone(),
+            hash: self.hash,
+            roles: self.roles.clone(),
+            queues: self.queues.clone(),
+            expires_at: self.expires_at,
+            created_at: now,
+            revoked_at: None,
+        };
+        KeyMaking::New(key, WriteAudit::of(self.actor.clone(), "key.create", &self.name, detail))
+    }
+}
+
+/// An access key to take back.
+#[derive(Debug, Clone)]
+pub struct RevokeAccessKey {
+    /// Which.
+    pub name: Who,
+    /// Who takes it back.
+    pub actor: Actor,
+}
+
+impl RevokeAccessKey {
+    /// The key, revoked; none if it is.
+    pub fn decide(&self, before: &AccessKey, now: Timestamp) -> Option<(AccessKey, WriteAudit)> {
+        let audit = WriteAudit::of(self.actor.clone(), "key.revoke", &self.name, Metadata::new());
+        let revoked = || AccessKey { revoked_at: Some(now), ..before.clone() };
+        before.revoked_at.is_none().then(|| (revoked(), audit))
+    }
+}
+
+/// A caller's promise that the same key means the same request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Idempotency {
+    /// The key.
+    pub key: Key,
+    /// SHA-256 of the request.
+    pub request_hash: [u8; 32],
+}
+
+impl Idempotency {
+    /// The answer for this request, from the one that is kept for its key: the hash of its request, and the answer.
+    pub fn recall(&self, kept: Option<([u8; 32], Vec<u8>)>) -> Result<Option<Vec<u8>>, Refusal> {
+        match kept {
+            Some((hash, _)) if hash != self.request_hash => Err(Refusal::IdempotencyKeyReused),
+            kept => Ok(kept.map(|(_, body)| body)),
+        }
+    }
+}
+
+/// An answer to remember for a repeated request.
+#[derive(Debug, Clone)]
+pub struct Remember {
+    /// The key and what it stood for.
+    pub idempotency: Idempotency,
+    /// The answer.
+    pub body: Vec<u8>,
 }
 
 /// An operator's action on record.
@@ -180,6 +378,31 @@ pub struct AuditEntry {
     pub target: String,
     /// How it stood before and after, as far as that says something.
     pub detail: Metadata,
+}
+
+/// An action to put on record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WriteAudit {
+    /// Who.
+    pub actor: Actor,
+    /// What.
+    pub action: Name,
+    /// On what.
+    pub target: String,
+    /// How it stood before and after.
+    pub detail: Metadata,
+}
+
+impl WriteAudit {
+    /// What a store itself sees an operator do.
+    pub(crate) fn of(
+        actor: Actor,
+        action: &'static str,
+        target: impl std::fmt::Display,
+        detail: Metadata,
+    ) -> Self {
+        Self { actor, action: Name::word(action), target: target.to_string(), detail }
+    }
 }
 
 /// A line of a job's log.

@@ -176,8 +176,10 @@ impl Approval {
 pub struct Vote {
     /// Yes or no.
     pub decision: Decision,
-    /// Whose.
+    /// The name of the key that voted; `link` for the link without a key.
     pub by: Who,
+    /// Whether a key voted. A key may be named `link`, too.
+    pub by_key: bool,
     /// Why.
     pub reason: Option<String>,
     /// When.
@@ -187,8 +189,13 @@ pub struct Vote {
 /// Who votes, and how that is shown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Voter {
-    /// Whoever has the mailed link, by its token as it was typed.
-    Link(String),
+    /// The holder of the mailed link.
+    Link {
+        /// Its token, as it was typed.
+        token: String,
+        /// The access key that was sent beside it, if one was: key and link are one person.
+        key: Option<Who>,
+    },
     /// The holder of an access key.
     Key {
         /// The key's name.

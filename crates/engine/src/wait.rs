@@ -3,6 +3,7 @@
 use crate::attempt::Attempt;
 use crate::error::HandlerError;
 use std::time::Duration;
+use windlass_core::approve::link_votes;
 use windlass_core::limits::{APPROVAL_EXPIRES_DEFAULT_MS, APPROVAL_EXPIRES_MAX_MS, HORIZON_MS};
 use windlass_core::wait::{LinkToken, WakeOutcome};
 use windlass_core::{Approval, Name, Timestamp, Wait, WaitFor, Wake};
@@ -13,7 +14,8 @@ use windlass_store::{Ask, fresh};
 pub struct AskedFor {
     /// Where it stands.
     pub approval: Approval,
-    /// The secret of its link, to be sent to whoever decides; none if it was approved before.
+    /// The secret of its link, to be sent to those who decide; none if it was approved before, or where approvers are
+    /// named: a link has no vote there.
     pub link: Option<LinkToken>,
 }
 
@@ -116,10 +118,12 @@ impl Attempt {
             required,
             expires_ms,
             link_hash: link.hash(),
+            asker: None,
         };
         let answer = self.call(|| self.store().ask(request.clone(), None)).await?;
         let asked = self.held(&format!("approval {name}"), answer).await?;
-        let link = (asked.approval.token_hash == request.link_hash).then_some(link);
+        let votes = asked.approval.token_hash == request.link_hash && link_votes(&request.approvers);
+        let link = votes.then_some(link);
         Ok(AskedFor { approval: asked.approval, link })
     }
 

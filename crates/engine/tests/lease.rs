@@ -92,7 +92,7 @@ on_every_store! {
         let id = bed.put("waits").await;
         bed.until_is(id, Status::Running).await;
         let wish = Cancel { actor: Actor::api(), reason: None, force: true, force_after_ms: 0 };
-        bed.store.cancel(windlass_store::Cancel { job: id, wish }, None).await.unwrap().unwrap();
+        bed.store.cancel(windlass_store::Cancel { job: id, wish, expected_version: None }, None).await.unwrap().unwrap();
         let dropped = until("the handler is dropped", || bell.rang() == 1);
         tokio::time::timeout(25 * SECOND, dropped).await.expect("the refused renewal drops it");
         assert_eq!(bed.job(id).await.job.status, Status::Cancelled);
@@ -110,7 +110,7 @@ on_every_store! {
                 let _rope = rope;
                 let wish = Cancel { actor: Actor::api(), reason: None, force: true, force_after_ms: 0 };
                 let job = attempt.job_id();
-                store.cancel(windlass_store::Cancel { job, wish }, None).await?.expect("cancelled");
+                store.cancel(windlass_store::Cancel { job, wish, expected_version: None }, None).await?.expect("cancelled");
                 let _whatever = attempt.progress(50, None).await;
                 told.store(true, Ordering::Release);
                 Ok(None)

@@ -99,7 +99,8 @@ fn attempts_are_counted() {
                         force: true,
                         force_after_ms: 0,
                     };
-                    let cancel = windlass_store::Cancel { job: attempt.job_id(), wish };
+                    let cancel =
+                        windlass_store::Cancel { job: attempt.job_id(), wish, expected_version: None };
                     attempt.store().cancel(cancel, None).await?.expect("cancelled");
                     attempt.progress(1, None).await?;
                     Ok(None)

@@ -191,7 +191,7 @@ on_every_store! {
         let running = Running::start(bed.worker().lease(Duration::from_secs(4)).handle("stops", stops));
         let id = bed.put("stops").await;
         bed.until_is(id, Status::Running).await;
-        bed.store.cancel(windlass_store::Cancel { job: id, wish: wish() }, None).await.unwrap().unwrap();
+        bed.store.cancel(windlass_store::Cancel { job: id, wish: wish(), expected_version: None }, None).await.unwrap().unwrap();
         let view = bed.until_is(id, Status::Cancelled).await;
         let last = bed.log(id).await.pop().unwrap();
         assert!(last.actor.worker_id().is_some(), "by its worker, not by force: {last:?}");
@@ -215,7 +215,7 @@ on_every_store! {
         let running = Running::start(worker.handle("deaf", deaf));
         let id = bed.put("deaf").await;
         bed.until_is(id, Status::Running).await;
-        bed.store.cancel(windlass_store::Cancel { job: id, wish: wish() }, None).await.unwrap().unwrap();
+        bed.store.cancel(windlass_store::Cancel { job: id, wish: wish(), expected_version: None }, None).await.unwrap().unwrap();
         bed.until_is(id, Status::Cancelled).await;
         assert_eq!(bell.rang(), 1, "the future was dropped before it was settled");
         running.stop().await;

@@ -180,7 +180,7 @@ on_every_store! {
         let id = bed.put("asks").await;
         bed.until_is(id, Status::Waiting).await;
         let (approval, link) = links.recv().await.unwrap();
-        let voter = Voter::Link(link.to_text());
+        let voter = Voter::Link { token: link.to_text(), key: None };
         let vote = CastVote { approval, decision: Decision::Approve, voter, reason: None };
         bed.store.vote(vote, None).await.unwrap().unwrap();
         bed.until_is(id, Status::Completed).await;
@@ -312,7 +312,14 @@ fn a_redrive_from_the_start_begins_anew() {
             bed.until_is(id, Status::Failed).await;
             let run_at = windlass_core::RunAt::Now;
             let actor = windlass_core::Actor::api();
-            let redrive = windlass_store::Redrive { job: id, run_at, from_start, actor, key: None };
+            let redrive = windlass_store::Redrive {
+                job: id,
+                run_at,
+                from_start,
+                actor,
+                key: None,
+                expected_version: None,
+            };
             bed.store.redrive(redrive, None).await.unwrap().unwrap();
         }
         let mut next = async || seen.recv().await.unwrap();

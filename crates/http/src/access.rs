@@ -42,10 +42,7 @@ impl Principal {
     /// As the log shows it.
     pub(crate) fn actor(&self) -> Actor {
         match self {
-            // A key's name is shorter than an actor may be.
-            Self::Key(key, _) => {
-                Actor::parse("actor", format!("key:{}", key.name)).unwrap_or_else(|_| Actor::api())
-            }
+            Self::Key(key, _) => Actor::key(&key.name),
             Self::Owner(actor) => actor.clone(),
             _ => Actor::api(),
         }
@@ -60,6 +57,11 @@ impl Principal {
             Self::Lease(token) => format!("lease:{:?}", token.hash()),
             Self::Nobody => "nobody".to_owned(),
         }
+    }
+
+    /// The key that was sent, if one was.
+    pub(crate) fn key(&self) -> Option<&Who> {
+        if let Self::Key(key, _) = self { Some(&key.name) } else { None }
     }
 
     /// The voter it is: a name and the words for its roles.

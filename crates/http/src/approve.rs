@@ -12,6 +12,7 @@ use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use utoipa::ToSchema;
+use windlass_core::approve::link_votes;
 use windlass_core::limits::APPROVAL_EXPIRES_DEFAULT_MS;
 use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, Voter};
 use windlass_core::{Actor, Approval, ApprovalId, Invalid, Metadata, Name, Refusal, Role};
@@ -71,11 +72,11 @@ pub(crate) async fn ask(call: Call) -> Reply {
             required: body.required.unwrap_or(1),
             expires_ms: body.expires.map_or(APPROVAL_EXPIRES_DEFAULT_MS, Span::ms),
             link_hash: link.hash(),
+            asker: call.who.key().cloned(),
         };
         Ok((ask, link.to_text()))
     };
-    // Only where no approvers are named: else who asks could vote for them.
-    let has_link = body.approvers.as_ref().is_none_or(Vec::is_empty);
+    let has_link = link_votes(body.approvers.as_deref().unwrap_or_default());
     let link_of = |asked: &Asked, link: String| {
         (has_link && asked.approval.status == ApprovalStatus::Pending).then_some(link)
     };
@@ -187,7 +188,7 @@ pub(crate) async fn decide(call: Call) -> Reply {
     let approval = call.approval_id()?;
     let caller = call.who.caller(&call.caller);
     let voter = match (body.token, call.who.voter()) {
-        (Some(token), _) => Voter::Link(token),
+        (Some(token), _) => Voter::Link { token, key: call.who.key().cloned() },
         (None, Some(_)) if !call.who.has(&[Role::Approver]) => {
             return Err(forbidden("to vote without a link", "approver"));
         }
@@ -204,10 +205,10 @@ pub(crate) async fn decide(call: Call) -> Reply {
         DecisionWord::Approve => Decision::Approve,
         DecisionWord::Deny => Decision::Deny,
     };
-    let by_link = matches!(voter, Voter::Link(_));
+    let by_link = matches!(voter, Voter::Link { .. });
     let before = call.store().approval(approval, None).await?;
     match &voter {
-        Voter::Link(text) => {
+        Voter::Link { token: text, .. } => {
             if let Err(refusal) = check_link(before.as_ref(), text) {
                 call.app.throttle.check_wrong(&caller)?;
                 if !call.app.throttle.may_record() {
@@ -220,7 +221,7 @@ pub(crate) async fn decide(call: Call) -> Reply {
         }
         Voter::Key { .. } => call.app.throttle.check_wrong(&caller)?,
     }
-    let actor = if by_link { Actor::parse("actor", "link")? } else { call.actor() };
+    let actor = if by_link { voter.actor() } else { call.actor() };
     let request = CastVote { approval, decision, voter, reason: body.reason };
     // Not repeated by itself: a vote that was cast is refused when it comes again.
     let voted = call.store().vote(request.clone(), None).await?;

@@ -176,12 +176,12 @@ impl Plan {
                     force: false,
                     force_after_ms: FORCE_AFTER_DEFAULT_MS,
                 };
-                let request = Cancel { job, wish };
+                let request = Cancel { job, wish, expected_version: None };
                 known(|| call.app.store.cancel(request.clone(), None)).await?
             }
             Action::Redrive => {
                 let (run_at, actor, key) = (self.run_at(job), call.actor(), Some(key.clone()));
-                let request = Redrive { job, run_at, from_start: false, actor, key };
+                let request = Redrive { job, run_at, from_start: false, actor, key, expected_version: None };
                 known(|| call.app.store.redrive(request.clone(), None)).await?
             }
         };

@@ -60,6 +60,9 @@ pub(crate) struct CancelBody {
     /// How long a holder has to stop; 30 seconds.
     #[serde(default)]
     force_after: Option<Span>,
+    /// The version of the job that this was decided on; at another one it is refused.
+    #[serde(default)]
+    expected_version: Option<i64>,
 }
 
 /// `POST /v1/jobs/{id}/cancel`
@@ -74,7 +77,7 @@ pub(crate) async fn cancel(call: Call) -> Reply {
         force: body.force.unwrap_or_default(),
         force_after_ms: body.force_after.map_or(FORCE_AFTER_DEFAULT_MS, Span::ms),
     };
-    let request = Cancel { job, wish };
+    let request = Cancel { job, wish, expected_version: body.expected_version };
     known(|| call.app.store.cancel(request.clone(), None)).await??;
     let view = call.store().job(job, None).await?.ok_or(Refusal::NotFound)?;
     let more = [("reason", reason.into()), ("force", request.wish.force.into())];
@@ -98,6 +101,9 @@ pub(crate) struct RedriveBody {
     /// Whether recorded steps are forgotten.
     #[serde(default)]
     from_start: Option<bool>,
+    /// The version of the job that this was decided on; at another one it is refused.
+    #[serde(default)]
+    expected_version: Option<i64>,
 }
 
 /// `POST /v1/jobs/{id}/redrive`
@@ -108,7 +114,8 @@ pub(crate) async fn redrive(call: Call) -> Reply {
     let run_at = run_at(body.run_at, body.delay)?.unwrap_or(RunAt::Now);
     let from_start = body.from_start.unwrap_or_default();
     let ((), is_repeat) = once(&call, async |key| {
-        let request = Redrive { job, run_at, from_start, actor: call.actor(), key: Some(key) };
+        let (actor, key, expected_version) = (call.actor(), Some(key), body.expected_version);
+        let request = Redrive { job, run_at, from_start, actor, key, expected_version };
         known(|| call.app.store.redrive(request.clone(), None)).await??;
         Ok(())
     })
@@ -132,6 +139,9 @@ pub(crate) struct ForkBody {
     /// Another payload than the other's, at most 1 MiB.
     #[serde(default)]
     payload: Option<Json>,
+    /// The version of the job that this was decided on; at another one it is refused.
+    #[serde(default)]
+    expected_version: Option<i64>,
 }
 
 /// `POST /v1/jobs/{id}/fork`
@@ -148,6 +158,7 @@ pub(crate) async fn fork(call: Call) -> Reply {
             id: forked_id(&key, from, source.job.created_at),
             payload: payload.clone(),
             actor: call.actor(),
+            expected_version: body.expected_version,
         };
         known(|| call.app.store.fork(request.clone(), None)).await??;
         Ok(request.id.to_string())

@@ -142,19 +142,19 @@ fn operators() -> Vec<Route> {
             .takes::<operate::CancelBody>()
             .gives::<operate::OneJob>(200)
             .gives::<operate::OneJob>(202)
-            .refuses(&["not_found", "job_finished"]),
+            .refuses(&["not_found", "job_finished", "version_mismatch"]),
         post("/v1/jobs/{id}/redrive", "send a dead or cancelled job back", operate::redrive)
             .may(O)
             .takes::<operate::RedriveBody>()
             .gives::<operate::OneJob>(200)
             .creates()
-            .refuses(&["not_found", "job_not_finished", "job_completed", "unique_taken"]),
+            .refuses(&["not_found", "job_not_finished", "job_completed", "unique_taken", "version_mismatch"]),
         post("/v1/jobs/{id}/fork", "a new job with the log of another up to a version", operate::fork)
             .may(O)
             .takes::<operate::ForkBody>()
             .gives::<operate::OneJob>(201)
             .creates()
-            .refuses(&["not_found"]),
+            .refuses(&["not_found", "version_mismatch"]),
         post("/v1/jobs/{id}/signal", "signal a job", operate::signal)
             .may(P)
             .takes::<operate::SignalBody>()

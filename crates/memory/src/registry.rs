@@ -3,7 +3,8 @@
 use crate::state::{State, page};
 use std::collections::BTreeSet;
 use windlass_core::limits::ANSWER_KEPT_MS;
-use windlass_core::{AccessKey, Actor, AuditEntry, Metadata, Name, Queue, Refusal, Timestamp, Who, Worker};
+use windlass_core::registry::KeyMaking;
+use windlass_core::{AccessKey, AuditEntry, Name, Queue, Refusal, Timestamp, Who, Worker};
 use windlass_store::{
     DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, QueueState, ReadAudit, Remember,
     RevokeAccessKey, WriteAudit,
@@ -22,34 +23,18 @@ pub(crate) struct Remembered {
 impl State {
     /// Sets what a queue's jobs fall back to.
     pub fn put_queue(&mut self, request: PutQueue, now: Timestamp) -> Result<(), Refusal> {
-        request.defaults.check()?;
-        let known = self.queues.get(&request.name);
-        let before = known.map(|queue| queue.defaults);
-        if before == Some(request.defaults) {
-            return Ok(());
+        if let Some((queue, audit)) = request.decide(self.queues.get(&request.name))? {
+            self.write_audit(audit, now);
+            self.queues.insert(request.name, queue);
         }
-        let paused = known.and_then(|queue| queue.paused.clone());
-        let json = |defaults| serde_json::to_value(defaults).unwrap_or_default();
-        let detail = Metadata::from_iter([
-            ("before".to_owned(), json(before.unwrap_or_default())),
-            ("after".to_owned(), json(request.defaults)),
-        ]);
-        let queue = Queue { name: request.name.clone(), paused, defaults: request.defaults };
-        self.note(request.actor, "queue.put", request.name.to_string(), detail, now);
-        self.queues.insert(request.name, queue);
         Ok(())
     }
 
     /// Pauses or resumes a queue. A repeat changes nothing, not even since when it is paused.
     pub fn pause_queue(&mut self, request: PauseQueue, now: Timestamp) {
-        if self.is_paused(&request.name) == request.pause {
-            return;
-        }
-        let paused = request.pause.then(|| (now, request.actor.clone()));
-        let action = if request.pause { "queue.pause" } else { "queue.resume" };
-        self.note(request.actor, action, request.name.to_string(), Metadata::new(), now);
-        let new = Queue { name: request.name.clone(), paused: None, defaults: Default::default() };
-        self.queues.entry(request.name).or_insert(new).paused = paused;
+        let Some((queue, audit)) = request.decide(self.queues.get(&request.name), now) else { return };
+        self.write_audit(audit, now);
+        self.queues.insert(request.name, queue);
         if !request.pause {
             self.tell(true);
         }
@@ -62,7 +47,7 @@ impl State {
             let (due, oldest_due_at) = self.index.due(&name, request, now);
             let set = self.queues.get(&name).cloned();
             (set.is_some() || oldest_due_at.is_some()).then(|| QueueState {
-                queue: set.unwrap_or(Queue { name, paused: None, defaults: Default::default() }),
+                queue: set.unwrap_or_else(|| Queue::new(name)),
                 due,
                 oldest_due_at,
             })
@@ -77,31 +62,18 @@ impl State {
 
     /// A worker reports itself.
     pub fn put_worker(&mut self, request: PutWorker, now: Timestamp) -> Worker {
-        let known = self.workers.get(&request.id);
-        let worker = Worker {
-            id: request.id.clone(),
-            queues: request.queues,
-            kinds: request.kinds,
-            capacity: request.capacity,
-            labels: request.labels,
-            draining: request.draining || known.is_some_and(|worker| worker.draining),
-            started_at: known.map_or(now, |worker| worker.started_at),
-            seen_at: now,
-            expires_at: now.plus_ms(request.ttl_ms.get()),
-        };
+        let worker = request.decide(self.workers.get(&request.id), now);
         self.workers.insert(request.id, worker.clone());
         worker
     }
 
     /// Tells a worker to take no more.
     pub fn drain_worker(&mut self, request: DrainWorker, now: Timestamp) -> Option<Worker> {
-        let worker = self.workers.get_mut(&request.id)?;
-        let was_draining = std::mem::replace(&mut worker.draining, true);
-        let worker = worker.clone();
-        if !was_draining {
-            self.note(request.actor, "worker.drain", request.id.to_string(), Metadata::new(), now);
-        }
-        Some(worker)
+        let worker = self.workers.get(&request.id)?.clone();
+        let Some((draining, audit)) = request.decide(&worker) else { return Some(worker) };
+        self.write_audit(audit, now);
+        self.workers.insert(request.id, draining.clone());
+        Some(draining)
     }
 
     /// Forgets a worker that stopped.
@@ -121,19 +93,6 @@ impl State {
         self.audit.push(AuditEntry { seq, at: now, actor, action, target, detail });
     }
 
-    /// Puts on record what the store itself sees an operator do.
-    pub fn note(
-        &mut self,
-        actor: Actor,
-        action: &'static str,
-        target: String,
-        detail: Metadata,
-        now: Timestamp,
-    ) {
-        let action = Name::parse("action", action).expect("the store's own words are names");
-        self.write_audit(WriteAudit { actor, action, target, detail }, now);
-    }
-
     /// A page of the audit, newest first.
     pub fn audit(&mut self, request: ReadAudit, _now: Timestamp) -> Vec<AuditEntry> {
         let older = |entry: &&AuditEntry| request.before.is_none_or(|seq| entry.seq < seq);
@@ -142,22 +101,17 @@ impl State {
 
     /// Makes an access key; false if the name is taken by another key.
     pub fn put_access_key(&mut self, request: PutAccessKey, now: Timestamp) -> bool {
-        if let Some(known) = self.access_keys.get(&request.name) {
-            return known.hash == request.hash;
+        let by_name = self.access_keys.get(&request.name);
+        let by_hash = self.access_keys.values().find(|key| key.hash == request.hash);
+        match request.decide(by_name, by_hash, now) {
+            KeyMaking::Already => true,
+            KeyMaking::Taken => false,
+            KeyMaking::New(key, audit) => {
+                self.write_audit(audit, now);
+                self.access_keys.insert(request.name, key);
+                true
+            }
         }
-        let detail = request.detail();
-        self.note(request.actor, "key.create", request.name.to_string(), detail, now);
-        let key = AccessKey {
-            name: request.name.clone(),
-            hash: request.hash,
-            roles: request.roles,
-            queues: request.queues,
-            expires_at: request.expires_at,
-            created_at: now,
-            revoked_at: None,
-        };
-        self.access_keys.insert(request.name, key);
-        true
     }
 
     /// The key with this hash, valid or not.
@@ -172,14 +126,11 @@ impl State {
 
     /// Takes a key back.
     pub fn revoke_access_key(&mut self, request: RevokeAccessKey, now: Timestamp) -> Option<AccessKey> {
-        let key = self.access_keys.get_mut(&request.name)?;
-        let revoked_before = key.revoked_at.is_some();
-        key.revoked_at = key.revoked_at.or(Some(now));
-        let key = key.clone();
-        if !revoked_before {
-            self.note(request.actor, "key.revoke", request.name.to_string(), Metadata::new(), now);
-        }
-        Some(key)
+        let key = self.access_keys.get(&request.name)?.clone();
+        let Some((revoked, audit)) = request.decide(&key, now) else { return Some(key) };
+        self.write_audit(audit, now);
+        self.access_keys.insert(request.name, revoked.clone());
+        Some(revoked)
     }
 
     /// Remembers an answer. The first one stays.
@@ -196,10 +147,7 @@ impl State {
 
     /// The remembered answer for a key and body.
     pub fn recall(&self, request: Idempotency, now: Timestamp) -> Result<Option<Vec<u8>>, Refusal> {
-        match self.answers.get(&request.key).filter(|answer| answer.expires_at > now) {
-            None => Ok(None),
-            Some(answer) if answer.request_hash == request.request_hash => Ok(Some(answer.body.clone())),
-            Some(_) => Err(Refusal::IdempotencyKeyReused),
-        }
+        let kept = self.answers.get(&request.key).filter(|answer| answer.expires_at > now);
+        request.recall(kept.map(|answer| (answer.request_hash, answer.body.clone())))
     }
 }

@@ -44,7 +44,7 @@ impl State {
             }
             WaitFor::Approval => {
                 let newest = self.newest_approval(entry, name);
-                let known = newest.filter(|approval| approval.asked_version > entry.job.steps_from);
+                let known = newest.filter(|approval| approval.counts_for(&entry.job));
                 let denial = known.and_then(|approval| denial(&entry.events, approval.id));
                 Found { signal: None, approval: known.cloned(), denial }
             }

@@ -3,10 +3,11 @@
 use crate::index::Index;
 use crate::registry::Remembered;
 use std::collections::{BTreeMap, HashMap};
-use windlass_core::decide::{Command, Move, counts_children, decide};
+use windlass_core::decide::Move;
+use windlass_core::end::Ending;
+use windlass_core::enqueue::UniqueKey;
 use windlass_core::limits::{self, Invalid};
-use windlass_core::unique::{Hold, Scope};
-use windlass_core::wait::ApprovalStatus;
+use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Approval, ApprovalId, AuditEntry, Done, Event, EventKind, Facts, Job, JobId, Key, LogLine,
     Metadata, Name, Payload, Queue, Refusal, Status, Term, Timestamp, Version, Who, Worker,
@@ -62,9 +63,6 @@ impl Entry {
         self.event(self.keys.get(key?).copied()?)
     }
 }
-
-/// What a unique key is found by.
-pub(crate) type UniqueKey = (Scope, Key);
 
 /// Everything the store knows.
 pub(crate) struct State {
@@ -149,24 +147,24 @@ impl State {
     /// Changes a job: row and event together, and what follows when it ended by that.
     pub fn write(&mut self, step: Move) -> Done {
         let Move { job, event } = step;
-        let (id, at, status) = (job.id, event.at, job.status);
-        let done = Done::Moved(event.version, status);
+        let at = event.at;
+        let done = Done::Moved(event.version, job.status);
         self.announce(&job, at);
-        let before = self.replace(job);
+        let before = self.entries.get(&job.id).map(|entry| entry.job.status);
+        let ending = before.and_then(|before| Ending::of(before, &job));
+        self.replace(job);
         self.log(event);
-        if status.is_terminal() && before.is_some_and(|status| !status.is_terminal()) {
-            self.end(id, at);
+        if let Some(ending) = ending {
+            self.end(ending, at);
         }
         done
     }
 
-    /// Puts a new row in the place of the old one and tells where that one stood. By itself it is only a
-    /// renewal, the one change without an event.
-    pub fn replace(&mut self, job: Job) -> Option<Status> {
-        let entry = self.entries.get_mut(&job.id)?;
+    /// Puts a new row in the place of the old one. By itself it is only a renewal, the one change without an event.
+    pub fn replace(&mut self, job: Job) {
+        let Some(entry) = self.entries.get_mut(&job.id) else { return };
         self.index.replace(Some(&entry.job), Some(&job));
-        let before = std::mem::replace(&mut entry.job, job);
-        Some(before.status)
+        entry.job = job;
     }
 
     /// Notes that there is something new, for those who wait.
@@ -195,34 +193,27 @@ impl State {
         entry.events.push(event);
     }
 
-    /// What else happens when a job ends: its key is free, its open approvals are void, its parent is told.
-    fn end(&mut self, id: JobId, now: Timestamp) {
-        let Some(entry) = self.entries.get(&id) else { return };
-        if entry.job.frees_key()
+    /// Carries out what the end of a job entails.
+    fn end(&mut self, ending: Ending, now: Timestamp) {
+        let Some(entry) = self.entries.get(&ending.job) else { return };
+        if ending.frees_key
             && let Some(unique) = entry.facts().and_then(|facts| facts.unique.as_ref())
         {
             let key = (unique.scope.clone(), unique.key.clone());
             // Another job may have the key by now, if this one's hold ran out.
-            if self.holds.get(&key).is_some_and(|hold| hold.job == id) {
+            if self.holds.get(&key).is_some_and(|hold| hold.job == ending.job) {
                 self.holds.remove(&key);
             }
         }
-        for approval in &entry.approvals {
-            if let Some(approval) = self.approvals.get_mut(approval)
-                && approval.status == ApprovalStatus::Pending
-            {
-                approval.status = match approval.status_at(now) {
-                    ApprovalStatus::Expired => ApprovalStatus::Expired,
-                    _ => ApprovalStatus::Void,
-                };
-                approval.decided_at = Some(now);
+        if ending.closes_approvals {
+            for id in &entry.approvals {
+                if let Some(approval) = self.approvals.get_mut(id) {
+                    *approval = approval.clone().closed(now);
+                }
             }
         }
-        let (parent, status) = (entry.job.parent_id, entry.job.status);
-        let Some(parent) = parent.and_then(|parent| self.entries.get(&parent)) else { return };
-        // A completed parent never waits again; any other may be redriven and must not wait for this child then.
-        let counts = counts_children(&parent.job) && parent.job.children > 0;
-        if counts && let Ok(step) = decide(&parent.job, Command::ChildFinished(id, status), now) {
+        let parent = ending.parent.and_then(|parent| self.entries.get(&parent));
+        if let Some(step) = parent.and_then(|parent| ending.told(&parent.job, now)) {
             self.write(step);
         }
     }

@@ -6,16 +6,28 @@ use crate::param::params;
 use crate::row::{Columns, Ts};
 use windlass_core::decide::{self, Command, Move, check_lease, decide, merge, step_key};
 use windlass_core::limits::{self, BATCH_MAX, LOG_LINE_MAX_BYTES};
+use windlass_core::operate::Verdict;
 use windlass_core::step::{Recorded, recorded};
-use windlass_core::{Answer, Done, Job, JobId, LogLine, Refusal, Timestamp, Version};
+use windlass_core::{Answer, Done, Job, JobId, LogLine, Refusal, Version};
 use windlass_store::{Append, HolderReply, Now, Progress, ReadLogs, RecordStep, WriteLogs};
 
+/// What was decided; a refusal is returned as the answer of the verb. It is no failure of the store.
+macro_rules! granted {
+    ($decided:expr) => {
+        match $decided {
+            Ok(granted) => granted,
+            Err(refusal) => return Ok(Err(refusal)),
+        }
+    };
+}
+pub(crate) use granted;
+
 impl Tx<'_> {
-    /// Decides, writes and answers.
-    pub(crate) async fn carry(&self, job: &Job, command: Command, now: Timestamp) -> Tried<Answer> {
-        match decide(job, command, now) {
-            Ok(step) => self.finish(job, step).await,
-            Err(refusal) => Ok(Err(refusal)),
+    /// Writes what was decided, and answers.
+    pub(crate) async fn carry(&self, job: &Job, verdict: Verdict) -> Tried<Answer> {
+        match verdict {
+            Verdict::Already(version) => Ok(Ok(Done::Already(version))),
+            Verdict::Step(step) => self.finish(job, *step).await,
         }
     }
 

@@ -2,19 +2,15 @@
 //!
 //! An approval changes only under the lock of its job.
 
+use crate::append::granted;
 use crate::db::{Db, Tx, sql, uuid};
 use crate::error::{Failure, Tried};
 use crate::param::params;
 use crate::row::{self, Ts};
 use uuid::Uuid;
-use windlass_core::decide::{Command, check_lease, count_vote, decide, deny};
-use windlass_core::event::{ApprovalAsked, ApprovalVoted};
-use windlass_core::limits::{self, Invalid};
-use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, Vote, Voter};
-use windlass_core::{
-    Actor, Answer, Approval, ApprovalId, Done, Event, EventKind, Job, JobId, Metadata, Name, Refusal,
-    Timestamp, Who,
-};
+use windlass_core::approve::{self, Asking, Ballot, refused_vote};
+use windlass_core::wait::{ApprovalStatus, Vote};
+use windlass_core::{Answer, Approval, ApprovalId, Done, Event, EventKind, Job, JobId, Name, Refusal};
 use windlass_store::{ApprovalView, Ask, Asked, CastVote, ListApprovals, Now};
 
 /// An approval's id as PostgreSQL has it.
@@ -49,50 +45,13 @@ impl Tx<'_> {
 
     pub(crate) async fn ask(&self, request: &Ask) -> Tried<Result<Asked, Refusal>> {
         let (Some(job), now) = self.lock_row(request.job).await? else { return Ok(Err(Refusal::NotFound)) };
-        let hash = request.token.hash();
-        if let Err(refusal) = check_lease(&job, hash, now) {
-            return Ok(Err(refusal));
-        }
-        let before = self.approval_by_name(job.id, &request.name).await?;
-        let before = before.filter(|a| a.asked_version > job.steps_from);
-        let standing = before.as_ref().map(|a| a.status_at(now));
-        let open = match (before, standing) {
-            (Some(a), Some(ApprovalStatus::Approved)) => return Ok(Ok(asked_before(a))),
-            (Some(a), Some(ApprovalStatus::Pending)) if a.token_hash == request.link_hash => {
-                return Ok(Ok(asked_before(a)));
+        let newest = self.approval_by_name(job.id, &request.name).await?;
+        let id_taken = self.approval_row(request.id).await?.is_some();
+        let (approval, step) = match granted!(approve::ask(&job, newest, id_taken, request, now)) {
+            Asking::Already(approval) => {
+                return Ok(Ok(Asked { done: Done::Already(approval.asked_version), approval }));
             }
-            (open, Some(ApprovalStatus::Pending)) => open,
-            _ => None,
-        };
-        if open.is_none() && self.approval_row(request.id).await?.is_some() {
-            let taken = Invalid::new("approval id", request.id, "is taken; use a new one");
-            return Ok(Err(taken.into()));
-        }
-        let asked = ApprovalAsked {
-            approval: open.as_ref().map_or(request.id, |a| a.id),
-            name: request.name.clone(),
-            prompt: request.prompt.clone(),
-            approvers: request.approvers.clone(),
-            required: request.required,
-            expires_at: now.plus_ms(request.expires_ms),
-        };
-        let step = match decide(&job, Command::Ask(hash, asked.clone()), now) {
-            Ok(step) => step,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        let approval = Approval {
-            id: asked.approval,
-            job: job.id,
-            name: asked.name,
-            status: ApprovalStatus::Pending,
-            required: asked.required,
-            approved: open.as_ref().map_or(0, |a| a.approved),
-            expires_at: asked.expires_at,
-            token_hash: request.link_hash,
-            token_used: open.as_ref().is_some_and(|a| a.token_used),
-            asked_version: step.job.version,
-            asked_at: open.as_ref().map_or(now, |a| a.asked_at),
-            decided_at: None,
+            Asking::New(new) => *new,
         };
         self.put_approval(&approval).await?;
         self.write(&job, &step).await?;
@@ -100,126 +59,41 @@ impl Tx<'_> {
     }
 
     pub(crate) async fn vote(&self, request: &CastVote) -> Tried<Answer> {
-        let actor = actor_of(&request.voter);
         // Whose it is never changes; where it stands is read again under the lock of that job.
         let (job, now) = match self.approval_row(request.approval).await? {
             Some(approval) => self.lock(approval.job).await?,
             None => (None, self.now().await?),
         };
-        match self.admit(request, now).await? {
-            Ok((approval, by)) => match job {
-                Some(job) => self.count(request, &job, approval, by, actor, now).await,
-                None => Ok(Err(Refusal::ApprovalNotFound)),
-            },
-            Err((refusal, reason)) => {
-                let mut detail = Metadata::new();
-                detail.insert("code".into(), refusal.code().into());
-                detail.insert("reason".into(), reason.into());
-                let target = request.approval.to_string();
-                self.put_audit(&actor, "approval.refused", &target, &detail, now).await?;
-                Ok(Err(refusal))
+        let found = self.ballot(job, request.approval).await?;
+        let ballot =
+            found.as_ref().map(|(job, approval, asked, votes)| Ballot { job, approval, asked, votes });
+        let counted = match approve::vote(ballot, request, now) {
+            Ok(counted) => counted,
+            Err(refusal) => {
+                self.put_audit(&refused_vote(request, &refusal), now).await?;
+                return Ok(Err(refusal));
             }
+        };
+        let Some((job, ..)) = &found else { return Ok(Err(Refusal::ApprovalNotFound)) };
+        self.put_approval(&counted.approval).await?;
+        self.write(job, &counted.step).await?;
+        match counted.end {
+            Some(end) => self.finish(&counted.step.job, end).await,
+            None => Ok(Ok(Done::Moved(counted.step.job.version, counted.step.job.status))),
         }
     }
 
-    /// Whether this voter may vote now; else why not, with a word for the audit.
-    async fn admit(
+    /// What a vote on an approval of a locked job is decided on.
+    async fn ballot(
         &self,
-        request: &CastVote,
-        now: Timestamp,
-    ) -> Tried<Result<(Approval, Who), (Refusal, &'static str)>> {
-        let refuse = |refusal, word| Ok(Err((refusal, word)));
-        let Some(approval) = self.approval_row(request.approval).await? else {
-            return refuse(Refusal::ApprovalNotFound, "unknown");
-        };
-        let by = match &request.voter {
-            Voter::Key { name, .. } => name.clone(),
-            Voter::Link(text) => match LinkToken::parse(text) {
-                None => return refuse(Refusal::ApprovalTokenMalformed, "malformed"),
-                Some(token) if token.hash() != approval.token_hash => {
-                    return refuse(Refusal::ApprovalTokenWrong, "wrong");
-                }
-                Some(_) => Who::try_from("link").map_err(|e| Failure::Unreadable(e.to_string()))?,
-            },
-        };
-        let Some(view) = self.approval_view(approval.clone()).await? else {
-            return refuse(Refusal::ApprovalNotFound, "unknown");
-        };
-        let has_voted = match &request.voter {
-            Voter::Link(_) => approval.token_used,
-            Voter::Key { name, .. } => view.votes.iter().any(|v| v.by == *name),
-        };
-        match approval.status_at(now) {
-            ApprovalStatus::Pending | ApprovalStatus::Expired if has_voted => {
-                return refuse(Refusal::ApprovalDecided, "used");
-            }
-            ApprovalStatus::Pending => {}
-            ApprovalStatus::Expired => return refuse(Refusal::ApprovalExpired, "expired"),
-            _ => return refuse(Refusal::ApprovalDecided, "used"),
-        }
-        if let Voter::Key { name, roles } = &request.voter {
-            let named = |a: &String| a == name.as_str() || roles.contains(a);
-            if !view.approvers.is_empty() && !view.approvers.iter().any(named) {
-                return refuse(Refusal::ApprovalForbidden, "forbidden");
-            }
-        }
-        if let Some(reason) = &request.reason
-            && let Err(invalid) = limits::text("reason", reason, limits::TEXT_MAX_BYTES)
-        {
-            return refuse(invalid.into(), "invalid");
-        }
-        Ok(Ok((approval, by)))
+        job: Option<Job>,
+        id: ApprovalId,
+    ) -> Tried<Option<(Job, Approval, EventKind, Vec<Event>)>> {
+        let (Some(job), Some(approval)) = (job, self.approval_row(id).await?) else { return Ok(None) };
+        let Some(asked) = self.event(job.id, approval.asked_version).await? else { return Ok(None) };
+        let votes = self.all(sql!("votes"), params![uuid(job.id)], |r| row::event(r, 0)).await?;
+        Ok(Some((job, approval, asked.what, votes)))
     }
-
-    async fn count(
-        &self,
-        request: &CastVote,
-        job: &Job,
-        mut approval: Approval,
-        by: Who,
-        actor: Actor,
-        now: Timestamp,
-    ) -> Tried<Answer> {
-        (approval.approved, approval.status) = count_vote(&approval, request.decision);
-        approval.token_used |= matches!(request.voter, Voter::Link(_));
-        if approval.status != ApprovalStatus::Pending {
-            approval.decided_at = Some(now);
-        }
-        let vote = ApprovalVoted {
-            approval: approval.id,
-            name: approval.name.clone(),
-            decision: request.decision,
-            by,
-            reason: request.reason.clone(),
-            woke: false,
-        };
-        let step = match decide(job, Command::Vote(actor, vote, approval.status), now) {
-            Ok(step) => step,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        self.put_approval(&approval).await?;
-        self.write(job, &step).await?;
-        let denied = match request.decision {
-            Decision::Deny => deny(&step.job, &approval.name, request.reason.as_deref(), now),
-            Decision::Approve => None,
-        };
-        match denied {
-            Some(end) => self.finish(&step.job, end).await,
-            None => Ok(Ok(Done::Moved(step.job.version, step.job.status))),
-        }
-    }
-}
-
-fn asked_before(approval: Approval) -> Asked {
-    Asked { done: Done::Already(approval.asked_version), approval }
-}
-
-fn actor_of(voter: &Voter) -> Actor {
-    let text = match voter {
-        Voter::Link(_) => "link".to_owned(),
-        Voter::Key { name, .. } => format!("key:{name}"),
-    };
-    Actor::try_from(text).unwrap_or_else(|_| Actor::api())
 }
 
 impl Db<'_> {
@@ -300,15 +174,10 @@ impl Db<'_> {
             _ if self.approval_row(approval.id).await?.is_none() => return Ok(None),
             _ => return Err(Failure::Unreadable(format!("approval {} has lost its event", approval.id))),
         };
-        let vote = |e: Event| match e.what {
-            EventKind::JobApprovalVoted(v) if v.approval == approval.id => {
-                Some(Vote { decision: v.decision, by: v.by, reason: v.reason, at: e.at })
-            }
-            _ => None,
-        };
         // The log was read after the row: what was voted in between is not counted there yet.
         let counted = approval.approved + i32::from(approval.status == ApprovalStatus::Denied);
-        let votes = voted.into_iter().filter_map(vote).take(usize::try_from(counted).unwrap_or(0)).collect();
+        let votes = voted.iter().filter_map(|event| Vote::of(event, approval.id));
+        let votes = votes.take(usize::try_from(counted).unwrap_or(0)).collect();
         let (prompt, approvers) = (detail.prompt, detail.approvers);
         Ok(Some(ApprovalView { approval, prompt, approvers, asked_by: actor, votes }))
     }

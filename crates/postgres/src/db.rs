@@ -12,7 +12,8 @@ use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
-use windlass_core::decide::{Command, Move, counts_children, decide};
+use windlass_core::decide::Move;
+use windlass_core::end::Ending;
 use windlass_core::unique::Policy;
 use windlass_core::{
     Event, EventKind, Facts, Job, JobId, Key, LeaseMs, Metadata, Name, Payload, Refusal, Status, Timestamp,
@@ -356,10 +357,10 @@ impl<'c> Tx<'c> {
                 return Err(Failure::Unreadable(message));
             }
             self.mark(job.status != Status::Running && job.is_due(now));
-            if job.status.is_terminal() && !before.status.is_terminal() {
-                self.finished(job, now).await?;
+            match Ending::of(before.status, job) {
+                Some(ending) => self.end(ending, now).await,
+                None => Ok(()),
             }
-            Ok(())
         })
     }
 
@@ -472,21 +473,19 @@ impl<'c> Tx<'c> {
         Ok(inserted.len() == 1)
     }
 
-    /// Frees the key, closes approvals, tells the parent.
-    async fn finished(&self, job: &Job, now: Timestamp) -> Tried<()> {
-        if job.frees_key() {
-            self.execute(sql!("free_keys"), params![uuid(job.id)]).await?;
+    /// Carries out what the end of a job entails.
+    async fn end(&self, ending: Ending, now: Timestamp) -> Tried<()> {
+        if ending.frees_key {
+            self.execute(sql!("free_keys"), params![uuid(ending.job)]).await?;
         }
-        self.execute(sql!("void_approvals"), params![uuid(job.id), Ts(now)]).await?;
-        let Some(id) = job.parent_id else { return Ok(()) };
+        if ending.closes_approvals {
+            self.execute(sql!("void_approvals"), params![uuid(ending.job), Ts(now)]).await?;
+        }
+        let Some(id) = ending.parent else { return Ok(()) };
         let Some(parent) = self.one(sql!("lock"), params![uuid(id)], row::job).await? else { return Ok(()) };
-        if !counts_children(&parent) || parent.children == 0 {
-            return Ok(());
+        match ending.told(&parent, now) {
+            Some(step) => self.write(&parent, &step).await,
+            None => Ok(()),
         }
-        let now = now.max(parent.updated_at);
-        if let Ok(step) = decide(&parent, Command::ChildFinished(job.id, job.status), now) {
-            self.write(&parent, &step).await?;
-        }
-        Ok(())
     }
 }

@@ -4,8 +4,9 @@
 //! gets its own durable answer. A request with unique keys, parents or an idempotency key is planned first, on what
 //! is there, and written under the unique constraints: whoever loses a race there looks again.
 
+use crate::append::granted;
 use crate::batch::{self, Batcher};
-use crate::bulk_insert::{first, is_plain, is_plain_job};
+use crate::bulk_insert::{is_plain, is_plain_job};
 use crate::claim::holds;
 use crate::db::{Tx, sql, uuid};
 use crate::error::{Failure, Tried};
@@ -15,12 +16,9 @@ use crate::row::{self, Ts};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use uuid::Uuid;
-use windlass_core::decide::{Command, check_lease, counts_children, decide};
-use windlass_core::limits::ENQUEUE_MAX;
+use windlass_core::enqueue::{Loaded, Plan, UniqueKey, check_size, first_answer, plan};
 use windlass_core::unique::Hold;
-use windlass_core::{
-    Actor, EventKind, Facts, Invalid, Job, JobId, LeaseHash, NewJob, Payload, Refusal, Status, Timestamp,
-};
+use windlass_core::{Actor, EventKind, Facts, Job, JobId, NewJob, Payload, Refusal, Timestamp, Unique};
 use windlass_store::fresh::wall_clock;
 use windlass_store::{
     BatchRefusal, ClaimOne, Enqueue, EnqueueClaimed, Enqueued, EnqueuedClaimed, Now, StoreResult,
@@ -37,11 +35,7 @@ pub(crate) async fn enqueue(
     request: Enqueue,
     now: Now,
 ) -> StoreResult<Answered> {
-    if request.jobs.len() > ENQUEUE_MAX {
-        let limit = format!("at most {ENQUEUE_MAX} jobs in one request");
-        let refusal = Invalid::new("jobs", format!("{} jobs", request.jobs.len()), limit).into();
-        return Ok(Err(BatchRefusal { index: ENQUEUE_MAX, refusal }));
-    }
+    granted!(check_size(request.jobs.len()));
     let request = Arc::new(request);
     if let ([job], None) = (&*request.jobs, now)
         && is_plain(&request)
@@ -97,23 +91,6 @@ pub(crate) async fn enqueue_claimed(
         .await
 }
 
-/// What is known of a request before anything is written.
-#[derive(Default)]
-struct Plan<'r> {
-    answers: Vec<Enqueued>,
-    fresh: Vec<&'r NewJob>,
-    by_id: HashMap<JobId, &'r NewJob>,
-    keys: BTreeMap<(String, String), Hold>,
-    children: BTreeMap<JobId, (Option<LeaseHash>, Vec<JobId>)>,
-}
-
-/// What is there already.
-struct There {
-    created: HashMap<JobId, (Facts, Option<Payload>)>,
-    holds: HashMap<(String, String), Hold>,
-    parents: HashMap<JobId, Job>,
-}
-
 impl Tx<'_> {
     pub(crate) async fn enqueue(&self, request: &Enqueue) -> Tried<Answered> {
         if is_plain(request)
@@ -123,27 +100,18 @@ impl Tx<'_> {
         }
         let parents = self.lock_parents(request).await?;
         let now = self.now().await?;
-        if let Some(promise) = &request.idempotency {
-            let refused = |refusal| Ok(Err(BatchRefusal { index: 0, refusal }));
-            match self.recall(promise, Some(now)).await? {
-                // A key that stands for another verb's answer was reused.
-                Ok(Some(body)) => match serde_json::from_slice(&body) {
-                    Ok(answers) => return Ok(Ok(answers)),
-                    Err(_) => return refused(Refusal::IdempotencyKeyReused),
-                },
-                Ok(None) => {}
-                Err(refusal) => return refused(refusal),
-            }
+        if let Some(promise) = &request.idempotency
+            && let Some(answers) = granted!(first_answer(self.recall(promise, Some(now)).await?))
+        {
+            return Ok(Ok(answers));
         }
-        let there =
-            There { created: self.created_among(request).await?, holds: self.holds(request).await?, parents };
-        let mut plan = Plan::default();
-        for (index, job) in request.jobs.iter().enumerate() {
-            if let Err(refusal) = plan.add(&there, job, now) {
-                return Ok(Err(BatchRefusal { index, refusal }));
-            }
-        }
-        self.carry_out(&plan, there, &request.actor, now).await?;
+        let loaded = Loaded {
+            created: self.created_among(request).await?,
+            holds: self.holds(request).await?,
+            parents,
+        };
+        let plan = granted!(plan(&loaded, request, now));
+        self.carry_out(&plan, &request.actor, now).await?;
         if let Some(promise) = &request.idempotency {
             let body = serde_json::to_vec(&plan.answers)?;
             if !self.put_answer(promise, &body, now).await? {
@@ -157,7 +125,7 @@ impl Tx<'_> {
         let EnqueueClaimed { job, actor, claim } = request;
         let alone = Enqueue { jobs: vec![job.clone()], actor: actor.clone(), idempotency: None };
         let enqueued = match self.enqueue(&alone).await? {
-            Ok(answers) => answers.into_iter().next().unwrap_or_else(|| first(job)),
+            Ok(answers) => answers.into_iter().next().unwrap_or_else(|| Enqueued::new(job)),
             Err(refused) => return Ok(Err(refused.refusal)),
         };
         // One that was there already is handed only to whom it was handed before.
@@ -191,7 +159,7 @@ impl Tx<'_> {
             return Ok(None);
         }
         self.mark(request.jobs.iter().any(|j| j.facts.run_at.resolve(now) <= now));
-        Ok(Some(Ok(request.jobs.iter().map(first).collect())))
+        Ok(Some(Ok(request.jobs.iter().map(Enqueued::new).collect())))
     }
 
     async fn lock_parents(&self, request: &Enqueue) -> Tried<HashMap<JobId, Job>> {
@@ -213,13 +181,15 @@ impl Tx<'_> {
         Ok(events.into_iter().filter_map(created).collect())
     }
 
-    async fn holds(&self, request: &Enqueue) -> Tried<HashMap<(String, String), Hold>> {
-        let keys = request.jobs.iter().filter_map(|j| j.facts.unique.as_ref());
-        let (scopes, keys): (Vec<String>, Vec<String>) =
-            keys.map(|u| (u.scope.to_text(), u.key.as_str().to_owned())).unzip();
-        if keys.is_empty() {
+    async fn holds(&self, request: &Enqueue) -> Tried<HashMap<UniqueKey, Hold>> {
+        let uniques = request.jobs.iter().filter_map(|j| j.facts.unique.as_ref());
+        let asked: HashMap<(String, &str), &Unique> =
+            uniques.map(|u| ((u.scope.to_text(), u.key.as_str()), u)).collect();
+        if asked.is_empty() {
             return Ok(HashMap::new());
         }
+        let scopes: Vec<&str> = asked.keys().map(|(scope, _)| scope.as_str()).collect();
+        let keys: Vec<&str> = asked.keys().map(|(_, key)| *key).collect();
         let holds = self
             .all(sql!("find_keys"), params![scopes, keys], |r| {
                 let mut c = row::Columns::new(r, 0);
@@ -229,10 +199,14 @@ impl Tx<'_> {
                 Ok((key, Hold { job, payload_hash, expires_at: c.opt_time()? }))
             })
             .await?;
-        Ok(holds.into_iter().collect())
+        let unique = |((scope, key), hold): ((String, String), Hold)| {
+            let unique = asked.get(&(scope, key.as_str()))?;
+            Some(((unique.scope.clone(), unique.key.clone()), hold))
+        };
+        Ok(holds.into_iter().filter_map(unique).collect())
     }
 
-    async fn carry_out(&self, plan: &Plan<'_>, there: There, actor: &Actor, now: Timestamp) -> Tried<()> {
+    async fn carry_out(&self, plan: &Plan<'_>, actor: &Actor, now: Timestamp) -> Tried<()> {
         let fresh: Vec<(&NewJob, &Actor)> = plan.fresh.iter().map(|job| (*job, actor)).collect();
         if !self.insert_jobs(&fresh, Some(now)).await? {
             return Err(Failure::Raced);
@@ -240,28 +214,19 @@ impl Tx<'_> {
         if !plan.fresh.is_empty() {
             self.mark(plan.fresh.iter().any(|j| j.facts.run_at.resolve(now) <= now));
         }
-        self.take_keys(&plan.keys, now).await?;
-        for (id, (lease, children)) in &plan.children {
-            // A parent of the same request was written a moment ago.
-            let parent = match there.parents.get(id) {
-                Some(parent) => Some(parent.clone()),
-                None => self.job(*id).await?,
-            };
-            let Some(parent) = parent else { continue };
-            let command = Command::AddChildren(actor.clone(), *lease, children.clone());
-            if let Ok(step) = decide(&parent, command, now) {
-                self.write(&parent, &step).await?;
-            }
+        self.take_keys(&plan.holds, now).await?;
+        for (parent, step) in &plan.adoptions {
+            self.write(parent, step).await?;
         }
         Ok(())
     }
 
     /// Takes keys in the order of their names, so that two requests never wait for each other in a circle.
-    async fn take_keys(&self, keys: &BTreeMap<(String, String), Hold>, now: Timestamp) -> Tried<()> {
+    async fn take_keys(&self, keys: &BTreeMap<UniqueKey, Hold>, now: Timestamp) -> Tried<()> {
         if keys.is_empty() {
             return Ok(());
         }
-        let scopes: Vec<&str> = keys.keys().map(|(scope, _)| scope.as_str()).collect();
+        let scopes: Vec<String> = keys.keys().map(|(scope, _)| scope.to_text()).collect();
         let names: Vec<&str> = keys.keys().map(|(_, key)| key.as_str()).collect();
         let jobs: Vec<Uuid> = keys.values().map(|h| uuid(h.job)).collect();
         let hashes: Vec<&[u8]> = keys.values().map(|h| h.payload_hash.as_slice()).collect();
@@ -269,57 +234,5 @@ impl Tx<'_> {
         let taken =
             self.rows(sql!("take_keys"), params![scopes, names, jobs, hashes, until, Ts(now)]).await?;
         if taken.len() < keys.len() { Err(Failure::Raced) } else { Ok(()) }
-    }
-}
-
-impl<'r> Plan<'r> {
-    fn add(&mut self, there: &There, job: &'r NewJob, now: Timestamp) -> Result<(), Refusal> {
-        job.check(now)?;
-        let existed = |id, payload_differs| Enqueued { id, existed: true, payload_differs };
-        let earlier = self.by_id.get(&job.id).map(|j| (&j.facts, j.payload.as_ref()));
-        let known =
-            earlier.or_else(|| there.created.get(&job.id).map(|(facts, payload)| (facts, payload.as_ref())));
-        if let Some((facts, payload)) = known {
-            if *facts != job.facts || payload != job.payload.as_ref() {
-                return Err(Refusal::JobExists);
-            }
-            self.answers.push(existed(job.id, false));
-            return Ok(());
-        }
-        if let Some(unique) = &job.facts.unique {
-            let key = (unique.scope.to_text(), unique.key.as_str().to_owned());
-            let mine = Hold::take(job.id, unique, job.payload.as_ref(), now);
-            let held = self.keys.get(&key).or_else(|| there.holds.get(&key)).filter(|h| h.is_held(now));
-            if let Some(hold) = held {
-                self.answers.push(existed(hold.job, hold.payload_hash != mine.payload_hash));
-                return Ok(());
-            }
-            self.keys.insert(key, mine);
-        }
-        self.adopt(there, job, now)?;
-        self.answers.push(first(job));
-        self.by_id.insert(job.id, job);
-        self.fresh.push(job);
-        Ok(())
-    }
-
-    fn adopt(&mut self, there: &There, job: &NewJob, now: Timestamp) -> Result<(), Refusal> {
-        let Some(id) = job.facts.parent_id else { return Ok(()) };
-        let lease = job.parent_token.map(|t| t.hash());
-        let counts = match there.parents.get(&id) {
-            None if !self.by_id.contains_key(&id) => return Err(Refusal::ParentNotFound(id)),
-            None if lease.is_some() => return Err(Refusal::NotLeased(Status::Pending)),
-            None => true,
-            Some(parent) => {
-                lease.map_or(Ok(()), |hash| check_lease(parent, hash, now))?;
-                counts_children(parent)
-            }
-        };
-        if counts {
-            let (under, children) = self.children.entry(id).or_default();
-            *under = under.or(lease);
-            children.push(job.id);
-        }
-        Ok(())
     }
 }

@@ -3,6 +3,7 @@
 //! Whoever decides on a row has locked it. One that was not there could not be locked: if somebody else made it
 //! meanwhile, the verb looks again.
 
+use crate::append::granted;
 use crate::db::{Db, Tx, sql, uuid};
 use crate::error::{Failure, Tried};
 use crate::param::params;
@@ -10,11 +11,9 @@ use crate::row::{self, Columns, Ts, name, who};
 use std::collections::HashMap;
 use tokio_postgres::Row;
 use windlass_core::limits::ANSWER_KEPT_MS;
+use windlass_core::registry::KeyMaking;
 use windlass_core::unique::Hold;
-use windlass_core::{
-    AccessKey, Actor, AuditEntry, Count, Metadata, Name, Queue, QueueDefaults, Refusal, Timestamp, Who,
-    Worker,
-};
+use windlass_core::{AccessKey, Actor, AuditEntry, Count, Name, Queue, Refusal, Timestamp, Who, Worker};
 use windlass_store::{
     DrainWorker, Idempotency, Now, PauseQueue, PutAccessKey, PutQueue, PutWorker, QueueState, ReadAudit,
     Remember, RevokeAccessKey, WriteAudit,
@@ -62,7 +61,7 @@ impl Db<'_> {
             set.into_iter().map(|q| (q.name.clone(), (q, true))).collect();
         for text in names {
             let name = name(&text).ok_or_else(|| Failure::Unreadable(format!("queue {text:?}")))?;
-            let new = Queue { name: name.clone(), paused: None, defaults: QueueDefaults::default() };
+            let new = Queue::new(name.clone());
             queues.entry(name).or_insert((new, false));
         }
         let depths = self.depths(queues.keys().map(Name::as_str).collect(), cap, now).await?;
@@ -136,10 +135,8 @@ impl Db<'_> {
         now: Timestamp,
     ) -> Tried<Result<Option<Vec<u8>>, Refusal>> {
         let read = |r: &Row| Ok((Columns::new(r, 0).hash()?, r.try_get::<_, Vec<u8>>(1)?));
-        Ok(match self.one(sql!("recall"), params![promise.key.as_str(), Ts(now)], read).await? {
-            Some((hash, _)) if hash != promise.request_hash => Err(Refusal::IdempotencyKeyReused),
-            other => Ok(other.map(|(_, body)| body)),
-        })
+        let kept = self.one(sql!("recall"), params![promise.key.as_str(), Ts(now)], read).await?;
+        Ok(promise.recall(kept))
     }
 }
 
@@ -166,39 +163,25 @@ impl Tx<'_> {
     }
 
     pub(crate) async fn put_queue(&self, request: &PutQueue) -> Tried<Result<(), Refusal>> {
-        if let Err(invalid) = request.defaults.check() {
-            return Ok(Err(invalid.into()));
-        }
         let before = self.lock_queue(&request.name).await?;
-        let mut queue = before.clone().unwrap_or_else(|| new_queue(&request.name));
-        queue.defaults = request.defaults;
-        if before.as_ref() != Some(&queue) {
+        let decided = request.decide(before.as_ref()).map_err(Refusal::from);
+        if let Some((queue, audit)) = granted!(decided) {
             let now = self.now().await?;
             self.save_queue(&queue, before.is_some()).await?;
-            let was = before.map(|q| serde_json::to_value(q.defaults)).transpose()?;
-            let mut detail = Metadata::new();
-            detail.insert("before".into(), was.unwrap_or_default());
-            detail.insert("after".into(), serde_json::to_value(queue.defaults)?);
-            self.put_audit(&request.actor, "queue.put", request.name.as_str(), &detail, now).await?;
+            self.put_audit(&audit, now).await?;
         }
         Ok(Ok(()))
     }
 
     pub(crate) async fn pause_queue(&self, request: &PauseQueue) -> Tried<()> {
         let before = self.lock_queue(&request.name).await?;
-        let was_there = before.is_some();
-        let mut queue = before.unwrap_or_else(|| new_queue(&request.name));
-        if queue.paused.is_some() == request.pause {
-            return Ok(());
-        }
         let now = self.now().await?;
-        queue.paused = request.pause.then(|| (now, request.actor.clone()));
-        self.save_queue(&queue, was_there).await?;
+        let Some((queue, audit)) = request.decide(before.as_ref(), now) else { return Ok(()) };
+        self.save_queue(&queue, before.is_some()).await?;
         if !request.pause {
             self.mark(true);
         }
-        let action = if request.pause { "queue.pause" } else { "queue.resume" };
-        self.put_audit(&request.actor, action, request.name.as_str(), &Metadata::new(), now).await
+        self.put_audit(&audit, now).await
     }
 
     pub(crate) async fn lock_worker(&self, id: &Who) -> Tried<Option<Worker>> {
@@ -207,19 +190,8 @@ impl Tx<'_> {
 
     pub(crate) async fn put_worker(&self, request: &PutWorker) -> Tried<Worker> {
         let (before, now) = tokio::try_join!(biased; self.lock_worker(&request.id), self.now())?;
-        let was_there = before.is_some();
-        let worker = Worker {
-            id: request.id.clone(),
-            queues: request.queues.clone(),
-            kinds: request.kinds.clone(),
-            capacity: request.capacity,
-            labels: request.labels.clone(),
-            draining: request.draining || before.as_ref().is_some_and(|w| w.draining),
-            started_at: before.map_or(now, |w| w.started_at),
-            seen_at: now,
-            expires_at: now.plus_ms(request.ttl_ms.get()),
-        };
-        self.save_worker(&worker, was_there).await?;
+        let worker = request.decide(before.as_ref(), now);
+        self.save_worker(&worker, before.is_some()).await?;
         Ok(worker)
     }
 
@@ -247,36 +219,31 @@ impl Tx<'_> {
     }
 
     pub(crate) async fn drain_worker(&self, request: &DrainWorker) -> Tried<Option<Worker>> {
-        let Some(mut worker) = self.lock_worker(&request.id).await? else { return Ok(None) };
-        if !worker.draining {
-            let now = self.now().await?;
-            worker.draining = true;
-            self.save_worker(&worker, true).await?;
-            let target = request.id.as_str();
-            self.put_audit(&request.actor, "worker.drain", target, &Metadata::new(), now).await?;
-        }
-        Ok(Some(worker))
+        let Some(worker) = self.lock_worker(&request.id).await? else { return Ok(None) };
+        let Some((draining, audit)) = request.decide(&worker) else { return Ok(Some(worker)) };
+        let now = self.now().await?;
+        self.save_worker(&draining, true).await?;
+        self.put_audit(&audit, now).await?;
+        Ok(Some(draining))
     }
 
     pub(crate) async fn remove_worker(&self, request: &Who) -> Tried<()> {
         self.execute(sql!("remove_worker"), params![request.as_str()]).await
     }
 
-    pub(crate) async fn put_audit(
-        &self,
-        actor: &Actor,
-        action: &str,
-        target: &str,
-        detail: &Metadata,
-        now: Timestamp,
-    ) -> Tried<()> {
+    pub(crate) async fn put_audit(&self, entry: &WriteAudit, now: Timestamp) -> Tried<()> {
+        let WriteAudit { actor, action, target, detail } = entry;
         let detail = serde_json::to_string(detail)?;
-        self.execute(sql!("write_audit"), params![Ts(now), actor.as_str(), action, target, detail]).await
+        self.execute(
+            sql!("write_audit"),
+            params![Ts(now), actor.as_str(), action.as_str(), target.as_str(), detail],
+        )
+        .await
     }
 
     pub(crate) async fn write_audit(&self, request: &WriteAudit) -> Tried<()> {
         let now = self.now().await?;
-        self.put_audit(&request.actor, request.action.as_str(), &request.target, &request.detail, now).await
+        self.put_audit(request, now).await
     }
 
     async fn lock_access_key(&self, name: &Who) -> Tried<Option<AccessKey>> {
@@ -284,47 +251,32 @@ impl Tx<'_> {
     }
 
     pub(crate) async fn put_access_key(&self, request: &PutAccessKey) -> Tried<bool> {
-        if let Some(key) = self.lock_access_key(&request.name).await? {
-            return Ok(key.hash == request.hash);
-        }
-        // Another name's, or our own that somebody else has made since the last look.
-        if let Some(key) = self.access_key(&request.hash, None).await? {
-            return Ok(key.name == request.name);
-        }
+        let by_name = self.lock_access_key(&request.name).await?;
+        let by_hash = self.access_key(&request.hash, None).await?;
         let now = self.now().await?;
-        let roles = serde_json::to_string(&request.roles)?;
-        let queues = request.queues.as_ref().map(serde_json::to_string).transpose()?;
-        if self
-            .rows(
-                sql!("put_access_key"),
-                params![
-                    request.name.as_str(),
-                    request.hash.as_slice(),
-                    roles,
-                    queues,
-                    request.expires_at.map(Ts),
-                    Ts(now),
-                ],
-            )
-            .await?
-            .is_empty()
-        {
+        let (key, audit) = match request.decide(by_name.as_ref(), by_hash.as_ref(), now) {
+            KeyMaking::Already => return Ok(true),
+            KeyMaking::Taken => return Ok(false),
+            KeyMaking::New(key, audit) => (key, audit),
+        };
+        let (roles, created_at) = (serde_json::to_string(&key.roles)?, Ts(key.created_at));
+        let queues = key.queues.as_ref().map(serde_json::to_string).transpose()?;
+        let (name, hash, expires_at) = (key.name.as_str(), key.hash.as_slice(), key.expires_at.map(Ts));
+        let params = params![name, hash, roles, queues, expires_at, created_at];
+        if self.rows(sql!("put_access_key"), params).await?.is_empty() {
             return Err(Failure::Raced);
         }
-        self.put_audit(&request.actor, "key.create", request.name.as_str(), &request.detail(), now).await?;
+        self.put_audit(&audit, now).await?;
         Ok(true)
     }
 
     pub(crate) async fn revoke_access_key(&self, request: &RevokeAccessKey) -> Tried<Option<AccessKey>> {
-        let Some(mut key) = self.lock_access_key(&request.name).await? else { return Ok(None) };
-        if key.revoked_at.is_none() {
-            let now = self.now().await?;
-            key.revoked_at = Some(now);
-            let target = request.name.as_str();
-            self.execute(sql!("revoke_access_key"), params![target, Ts(now)]).await?;
-            self.put_audit(&request.actor, "key.revoke", target, &Metadata::new(), now).await?;
-        }
-        Ok(Some(key))
+        let Some(key) = self.lock_access_key(&request.name).await? else { return Ok(None) };
+        let now = self.now().await?;
+        let Some((revoked, audit)) = request.decide(&key, now) else { return Ok(Some(key)) };
+        self.execute(sql!("revoke_access_key"), params![request.name.as_str(), Ts(now)]).await?;
+        self.put_audit(&audit, now).await?;
+        Ok(Some(revoked))
     }
 
     /// Remembers an answer; false if another is remembered already.
@@ -348,8 +300,4 @@ impl Tx<'_> {
             Ok(None) => Err(Failure::Raced),
         }
     }
-}
-
-fn new_queue(name: &Name) -> Queue {
-    Queue { name: name.clone(), paused: None, defaults: QueueDefaults::default() }
 }

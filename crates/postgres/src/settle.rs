@@ -269,9 +269,7 @@ impl Tx<'_> {
             None
         };
         let approval = match wait.waits_for {
-            WaitFor::Approval => {
-                self.approval_by_name(job.id, name).await?.filter(|a| a.asked_version > job.steps_from)
-            }
+            WaitFor::Approval => self.approval_by_name(job.id, name).await?.filter(|a| a.counts_for(job)),
             _ => None,
         };
         let denial = match &approval {

@@ -1,11 +1,12 @@
 //! Who leads.
 
+use crate::append::granted;
 use crate::db::{Db, Tx, sql};
 use crate::error::Tried;
 use crate::param::params;
 use crate::row::{Columns, Ts, name, who};
 use tokio_postgres::Row;
-use windlass_core::{Name, Refusal, Term, Timestamp, Who};
+use windlass_core::{Name, Refusal, Term, Timestamp};
 use windlass_store::{AcquireTerm, Now, RenewTerm, ResignTerm};
 
 fn term(row: &Row) -> Tried<Term> {
@@ -44,41 +45,26 @@ impl Tx<'_> {
             self.one(sql!("lock_term"), lock, term),
             self.now()
         )?;
-        let epoch = match before {
-            Some(term) if term.expires_at > now && term.holder != request.holder => return Ok(Err(term)),
-            Some(term) if term.expires_at > now => term.epoch,
-            before => before.map_or(0, |t| t.epoch) + 1,
-        };
-        let expires_at = now.plus_ms(request.ttl_ms.get());
-        let term = Term { name: request.name.clone(), holder: request.holder.clone(), epoch, expires_at };
+        let term = granted!(request.decide(before, now));
         self.put_term(term).await.map(Ok)
     }
 
     pub(crate) async fn renew_term(&self, request: &RenewTerm) -> Tried<Result<Term, Refusal>> {
-        match self.own(&request.name, &request.holder, request.epoch).await? {
-            Ok((term, now)) => {
-                let expires_at = now.plus_ms(request.ttl_ms.get());
-                self.put_term(Term { expires_at, ..term }).await.map(Ok)
-            }
-            Err(refusal) => Ok(Err(refusal)),
-        }
+        let (before, now) = self.lock_term(&request.name).await?;
+        let term = granted!(request.decide(before, now));
+        self.put_term(term).await.map(Ok)
     }
 
     pub(crate) async fn resign_term(&self, request: &ResignTerm) -> Tried<Result<(), Refusal>> {
-        match self.own(&request.name, &request.holder, request.epoch).await? {
-            Ok((term, now)) => self.put_term(Term { expires_at: now, ..term }).await.map(|_| Ok(())),
-            Err(refusal) => Ok(Err(refusal)),
-        }
+        let (before, now) = self.lock_term(&request.name).await?;
+        let term = granted!(request.decide(before, now));
+        self.put_term(term).await.map(|_| Ok(()))
     }
 
-    /// One's own live term, locked, and the moment at which it was.
-    async fn own(&self, name: &Name, holder: &Who, epoch: i64) -> Tried<Result<(Term, Timestamp), Refusal>> {
+    /// A term, locked, and the moment at which it was.
+    async fn lock_term(&self, name: &Name) -> Tried<(Option<Term>, Timestamp)> {
         let name = name.as_str();
         let lock = params![name];
-        let (found, now) = tokio::try_join!(biased; self.one(sql!("lock_term"), lock, term), self.now())?;
-        Ok(match found {
-            Some(term) if term.allows(epoch, now) && term.holder == *holder => Ok((term, now)),
-            other => Err(Refusal::StaleEpoch(other.map_or(0, |t| t.epoch))),
-        })
+        tokio::try_join!(biased; self.one(sql!("lock_term"), lock, term), self.now())
     }
 }

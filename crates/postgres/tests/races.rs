@@ -158,7 +158,8 @@ fn a_family_ends_at_once_and_is_counted() {
                 match n {
                     0..6 => drop(bed.settles(&held[n], outcome, at(4)).await),
                     6..24 if n >= 12 => {
-                        let cancel = Cancel { job: children[n], wish: stop_at_once() };
+                        let cancel =
+                            Cancel { job: children[n], wish: stop_at_once(), expected_version: None };
                         bed.store.cancel(cancel, at(4)).await.expect("the store answers").expect("cancelled");
                     }
                     _ => drop(bed.sweeps(at(2_000)).await),

@@ -4,16 +4,28 @@ use crate::db::{Db, Tx, sql};
 use crate::error::Tried;
 use windlass_core::decide::{self, Command, Move, check_lease, decide, merge, step_key};
 use windlass_core::limits::{self, BATCH_MAX, LOG_LINE_MAX_BYTES};
+use windlass_core::operate::Verdict;
 use windlass_core::step::{Recorded, recorded};
 use windlass_core::{Answer, Done, Job, JobId, LogLine, Refusal, Timestamp, Version};
 use windlass_store::{Append, HolderReply, Progress, ReadLogs, RecordStep, WriteLogs};
 
+/// What was decided; a refusal is returned as the answer of the verb. It is no failure of the store.
+macro_rules! granted {
+    ($decided:expr) => {
+        match $decided {
+            Ok(granted) => granted,
+            Err(refusal) => return Ok(Err(refusal)),
+        }
+    };
+}
+pub(crate) use granted;
+
 impl Tx<'_, '_> {
-    /// Decides, writes and answers.
-    pub(crate) fn carry(&self, job: &Job, command: Command, now: Timestamp) -> Tried<Answer> {
-        match decide(job, command, now) {
-            Ok(step) => self.finish(job, step),
-            Err(refusal) => Ok(Err(refusal)),
+    /// Writes what was decided, and answers.
+    pub(crate) fn carry(&self, job: &Job, verdict: Verdict) -> Tried<Answer> {
+        match verdict {
+            Verdict::Already(version) => Ok(Ok(Done::Already(version))),
+            Verdict::Step(step) => self.finish(job, *step),
         }
     }
 

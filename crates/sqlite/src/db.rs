@@ -7,7 +7,8 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row, Stat
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::rc::Rc;
-use windlass_core::decide::{Command, Move, counts_children, decide};
+use windlass_core::decide::Move;
+use windlass_core::end::Ending;
 use windlass_core::{
     Event, EventKind, Facts, Job, JobId, Key, Metadata, Name, Payload, Refusal, Status, Timestamp, Version,
 };
@@ -270,10 +271,7 @@ impl<'w, 'c> Tx<'w, 'c> {
             )));
         }
         self.hint_due(&step.job, now);
-        if step.job.status.is_terminal() && !before.status.is_terminal() {
-            self.finished(&step.job, now)?;
-        }
-        Ok(())
+        Ending::of(before.status, &step.job).map_or(Ok(()), |ending| self.end(ending, now))
     }
 
     /// Says that jobs may have become claimable without an event.
@@ -293,22 +291,15 @@ impl<'w, 'c> Tx<'w, 'c> {
         }
     }
 
-    /// Frees the key, closes approvals, tells the parent.
-    fn finished(&self, job: &Job, now: Timestamp) -> Tried<()> {
-        if job.frees_key() {
-            self.execute(sql!("free_keys"), [job.id.as_bytes()])?;
+    /// Carries out what the end of a job entails.
+    fn end(&self, ending: Ending, now: Timestamp) -> Tried<()> {
+        if ending.frees_key {
+            self.execute(sql!("free_keys"), [ending.job.as_bytes()])?;
         }
-        // Created, claimed, asked, settled: before its fourth event nothing was asked.
-        if job.version > 3 {
-            self.execute(sql!("void_approvals"), (job.id.as_bytes(), now.as_micros()))?;
+        if ending.closes_approvals {
+            self.execute(sql!("void_approvals"), (ending.job.as_bytes(), now.as_micros()))?;
         }
-        let Some(parent) = job.parent_id.map_or(Ok(None), |id| self.job(id))? else { return Ok(()) };
-        if !counts_children(&parent) || parent.children == 0 {
-            return Ok(());
-        }
-        if let Ok(step) = decide(&parent, Command::ChildFinished(job.id, job.status), now) {
-            self.write(&parent, &step)?;
-        }
-        Ok(())
+        let Some(parent) = ending.parent.map_or(Ok(None), |id| self.job(id))? else { return Ok(()) };
+        ending.told(&parent, now).map_or(Ok(()), |step| self.write(&parent, &step))
     }
 }

@@ -228,13 +228,17 @@ impl Db<'_> {
 
     /// Who holds a key now.
     pub(crate) fn find_key(&self, scope: &Scope, key: &Key, now: Timestamp) -> Tried<Option<Hold>> {
-        let hold = self.one(sql!("find_key"), (scope.to_text(), key.as_str()), |r| {
+        Ok(self.hold(scope, key)?.filter(|h| h.is_held(now)))
+    }
+
+    /// Who holds a unique key, or held it last.
+    pub(crate) fn hold(&self, scope: &Scope, key: &Key) -> Tried<Option<Hold>> {
+        self.one(sql!("find_key"), (scope.to_text(), key.as_str()), |r| {
             Ok(Hold {
                 job: JobId::from_bytes(r.get(0)?),
                 payload_hash: r.get(1)?,
                 expires_at: r.get::<_, Option<i64>>(2)?.map(Timestamp::from_micros),
             })
-        })?;
-        Ok(hold.filter(|h| h.is_held(now)))
+        })
     }
 }

@@ -1,15 +1,14 @@
 //! What surrounds jobs: queues, workers, audit, access keys, remembered answers, unique keys.
 
+use crate::append::granted;
 use crate::db::{Db, Tx, sql};
 use crate::error::{Failure, Tried};
 use crate::row;
 use rusqlite::Row;
 use windlass_core::limits::{ANSWER_KEPT_MS, PRIORITY_MAX, PRIORITY_MIN};
+use windlass_core::registry::KeyMaking;
 use windlass_core::unique::Hold;
-use windlass_core::{
-    AccessKey, Actor, AuditEntry, Count, Metadata, Name, Queue, QueueDefaults, Refusal, Timestamp, Who,
-    Worker,
-};
+use windlass_core::{AccessKey, Actor, AuditEntry, Count, Name, Queue, Refusal, Timestamp, Who, Worker};
 use windlass_store::{
     DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, QueueState, ReadAudit, Remember,
     RevokeAccessKey, WriteAudit,
@@ -56,7 +55,7 @@ impl Db<'_> {
         for name in self.all(sql!("queue_names"), (), |r| Ok(r.get::<_, String>(0)?))? {
             let name = Name::try_from(name).map_err(unreadable)?;
             if !queues.iter().any(|q| q.name == name) {
-                queues.push(Queue { name, paused: None, defaults: QueueDefaults::default() });
+                queues.push(Queue::new(name));
             }
         }
         queues.sort_by(|a, b| a.name.cmp(&b.name));
@@ -122,10 +121,7 @@ impl Db<'_> {
     ) -> Tried<Result<Option<Vec<u8>>, Refusal>> {
         let params = (promise.key.as_str(), now.as_micros());
         let kept = self.one(sql!("recall"), params, |r| Ok((r.get::<_, [u8; 32]>(0)?, r.get(1)?)))?;
-        Ok(match kept {
-            Some((hash, _)) if hash != promise.request_hash => Err(Refusal::IdempotencyKeyReused),
-            other => Ok(other.map(|(_, body)| body)),
-        })
+        Ok(promise.recall(kept))
     }
 }
 
@@ -148,55 +144,27 @@ impl Tx<'_, '_> {
         self.execute(sql!("put_queue"), params).map(|_| ())
     }
 
-    fn queue_or_new(&self, name: &Name) -> Tried<Queue> {
-        let new = Queue { name: name.clone(), paused: None, defaults: QueueDefaults::default() };
-        Ok(self.queue(name)?.unwrap_or(new))
-    }
-
     pub(crate) fn put_queue(&self, request: &PutQueue, now: Timestamp) -> Tried<Result<(), Refusal>> {
-        if let Err(invalid) = request.defaults.check() {
-            return Ok(Err(invalid.into()));
-        }
-        let before = self.queue(&request.name)?;
-        let queue = Queue { defaults: request.defaults, ..self.queue_or_new(&request.name)? };
-        if before.as_ref() != Some(&queue) {
-            let was = before.map(|q| serde_json::to_value(q.defaults)).transpose()?;
-            let mut detail = Metadata::new();
-            detail.insert("before".into(), was.unwrap_or_default());
-            detail.insert("after".into(), serde_json::to_value(queue.defaults)?);
+        let decided = request.decide(self.queue(&request.name)?.as_ref()).map_err(Refusal::from);
+        if let Some((queue, audit)) = granted!(decided) {
             self.save_queue(&queue)?;
-            self.put_audit(&request.actor, "queue.put", request.name.as_str(), &detail, now)?;
+            self.write_audit(&audit, now)?;
         }
         Ok(Ok(()))
     }
 
     pub(crate) fn pause_queue(&self, request: &PauseQueue, now: Timestamp) -> Tried<()> {
-        let mut queue = self.queue_or_new(&request.name)?;
-        if queue.paused.is_some() == request.pause {
-            return Ok(());
-        }
-        queue.paused = request.pause.then(|| (now, request.actor.clone()));
+        let decided = request.decide(self.queue(&request.name)?.as_ref(), now);
+        let Some((queue, audit)) = decided else { return Ok(()) };
         self.save_queue(&queue)?;
         if !request.pause {
             self.hint();
         }
-        let action = if request.pause { "queue.pause" } else { "queue.resume" };
-        self.put_audit(&request.actor, action, request.name.as_str(), &Metadata::new(), now)
+        self.write_audit(&audit, now)
     }
 
     pub(crate) fn put_worker(&self, request: &PutWorker, now: Timestamp) -> Tried<Worker> {
-        let before = self.worker(&request.id)?;
-        let worker = Worker {
-            id: request.id.clone(),
-            queues: request.queues.clone(),
-            kinds: request.kinds.clone(),
-            capacity: request.capacity,
-            labels: request.labels.clone(),
-            draining: request.draining || before.as_ref().is_some_and(|w| w.draining),
-            started_at: before.map_or(now, |w| w.started_at),
-            seen_at: now,
-            expires_at: now.plus_ms(request.ttl_ms.get()),
-        };
+        let worker = request.decide(self.worker(&request.id)?.as_ref(), now);
         self.save_worker(&worker)?;
         Ok(worker)
     }
@@ -217,54 +185,45 @@ impl Tx<'_, '_> {
     }
 
     pub(crate) fn drain_worker(&self, request: &DrainWorker, now: Timestamp) -> Tried<Option<Worker>> {
-        let Some(mut worker) = self.worker(&request.id)? else { return Ok(None) };
-        if !worker.draining {
-            worker.draining = true;
-            self.save_worker(&worker)?;
-            self.put_audit(&request.actor, "worker.drain", request.id.as_str(), &Metadata::new(), now)?;
-        }
-        Ok(Some(worker))
+        let Some(worker) = self.worker(&request.id)? else { return Ok(None) };
+        let Some((draining, audit)) = request.decide(&worker) else { return Ok(Some(worker)) };
+        self.save_worker(&draining)?;
+        self.write_audit(&audit, now)?;
+        Ok(Some(draining))
     }
 
     pub(crate) fn remove_worker(&self, id: &Who, _: Timestamp) -> Tried<()> {
         self.execute(sql!("remove_worker"), [id.as_str()]).map(|_| ())
     }
 
-    pub(crate) fn put_audit(
-        &self,
-        actor: &Actor,
-        action: &str,
-        target: &str,
-        detail: &Metadata,
-        now: Timestamp,
-    ) -> Tried<()> {
+    pub(crate) fn write_audit(&self, request: &WriteAudit, now: Timestamp) -> Tried<()> {
+        let WriteAudit { actor, action, target, detail } = request;
         let detail = serde_json::to_string(detail)?;
-        self.execute(sql!("write_audit"), (now.as_micros(), actor.as_str(), action, target, detail))
-            .map(|_| ())
+        let params = (now.as_micros(), actor.as_str(), action.as_str(), target, detail);
+        self.execute(sql!("write_audit"), params).map(|_| ())
     }
 
-    pub(crate) fn write_audit(&self, request: &WriteAudit, now: Timestamp) -> Tried<()> {
-        self.put_audit(&request.actor, request.action.as_str(), &request.target, &request.detail, now)
+    fn access_key_by_name(&self, name: &Who) -> Tried<Option<AccessKey>> {
+        self.one(sql!("access_key_by_name"), [name.as_str()], access_key)
     }
 
     pub(crate) fn put_access_key(&self, request: &PutAccessKey, now: Timestamp) -> Tried<bool> {
-        if let Some(key) = self.one(sql!("access_key_by_name"), [request.name.as_str()], access_key)? {
-            return Ok(key.hash == request.hash);
-        }
-        if self.access_key(request.hash)?.is_some() {
-            return Ok(false);
-        }
-        let queues = request.queues.as_ref().map(serde_json::to_string).transpose()?;
+        let (by_name, by_hash) = (self.access_key_by_name(&request.name)?, self.access_key(request.hash)?);
+        let (key, audit) = match request.decide(by_name.as_ref(), by_hash.as_ref(), now) {
+            KeyMaking::Already => return Ok(true),
+            KeyMaking::Taken => return Ok(false),
+            KeyMaking::New(key, audit) => (key, audit),
+        };
         let params = (
-            request.name.as_str(),
-            request.hash,
-            serde_json::to_string(&request.roles)?,
-            queues,
-            request.expires_at.map(Timestamp::as_micros),
-            now.as_micros(),
+            key.name.as_str(),
+            key.hash,
+            serde_json::to_string(&key.roles)?,
+            key.queues.as_ref().map(serde_json::to_string).transpose()?,
+            key.expires_at.map(Timestamp::as_micros),
+            key.created_at.as_micros(),
         );
         self.execute(sql!("put_access_key"), params)?;
-        self.put_audit(&request.actor, "key.create", request.name.as_str(), &request.detail(), now)?;
+        self.write_audit(&audit, now)?;
         Ok(true)
     }
 
@@ -273,14 +232,11 @@ impl Tx<'_, '_> {
         request: &RevokeAccessKey,
         now: Timestamp,
     ) -> Tried<Option<AccessKey>> {
-        let found = self.one(sql!("access_key_by_name"), [request.name.as_str()], access_key)?;
-        let Some(mut key) = found else { return Ok(None) };
-        if key.revoked_at.is_none() {
-            key.revoked_at = Some(now);
-            self.execute(sql!("revoke_access_key"), (request.name.as_str(), now.as_micros()))?;
-            self.put_audit(&request.actor, "key.revoke", request.name.as_str(), &Metadata::new(), now)?;
-        }
-        Ok(Some(key))
+        let Some(key) = self.access_key_by_name(&request.name)? else { return Ok(None) };
+        let Some((revoked, audit)) = request.decide(&key, now) else { return Ok(Some(key)) };
+        self.execute(sql!("revoke_access_key"), (request.name.as_str(), now.as_micros()))?;
+        self.write_audit(&audit, now)?;
+        Ok(Some(revoked))
     }
 
     pub(crate) fn put_answer(&self, promise: &Idempotency, body: &[u8], now: Timestamp) -> Tried<()> {

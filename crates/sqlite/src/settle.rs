@@ -94,9 +94,7 @@ impl Tx<'_, '_> {
             None
         };
         let approval = match wait.waits_for {
-            WaitFor::Approval => {
-                self.approval_by_name(job.id, name)?.filter(|a| a.asked_version > job.steps_from)
-            }
+            WaitFor::Approval => self.approval_by_name(job.id, name)?.filter(|a| a.counts_for(job)),
             _ => None,
         };
         let denial = match &approval {

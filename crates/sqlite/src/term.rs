@@ -1,5 +1,6 @@
 //! Who leads.
 
+use crate::append::granted;
 use crate::db::{Db, Tx, sql};
 use crate::error::{Failure, Tried};
 use windlass_core::{Name, Refusal, Term, Timestamp, Who};
@@ -24,34 +25,17 @@ impl Tx<'_, '_> {
     }
 
     pub(crate) fn acquire_term(&self, request: &AcquireTerm, now: Timestamp) -> Tried<Result<Term, Term>> {
-        let epoch = match self.term(&request.name)? {
-            Some(term) if term.expires_at > now && term.holder != request.holder => return Ok(Err(term)),
-            Some(term) if term.expires_at > now => term.epoch,
-            before => before.map_or(0, |t| t.epoch) + 1,
-        };
-        let expires_at = now.plus_ms(request.ttl_ms.get());
-        let term = Term { name: request.name.clone(), holder: request.holder.clone(), epoch, expires_at };
+        let term = granted!(request.decide(self.term(&request.name)?, now));
         self.put_term(term).map(Ok)
     }
 
     pub(crate) fn renew_term(&self, request: &RenewTerm, now: Timestamp) -> Tried<Result<Term, Refusal>> {
-        match self.own(&request.name, &request.holder, request.epoch, now)? {
-            Ok(term) => self.put_term(Term { expires_at: now.plus_ms(request.ttl_ms.get()), ..term }).map(Ok),
-            Err(refusal) => Ok(Err(refusal)),
-        }
+        let term = granted!(request.decide(self.term(&request.name)?, now));
+        self.put_term(term).map(Ok)
     }
 
     pub(crate) fn resign_term(&self, request: &ResignTerm, now: Timestamp) -> Tried<Result<(), Refusal>> {
-        match self.own(&request.name, &request.holder, request.epoch, now)? {
-            Ok(term) => self.put_term(Term { expires_at: now, ..term }).map(|_| Ok(())),
-            Err(refusal) => Ok(Err(refusal)),
-        }
-    }
-
-    fn own(&self, name: &Name, holder: &Who, epoch: i64, now: Timestamp) -> Tried<Result<Term, Refusal>> {
-        Ok(match self.term(name)? {
-            Some(term) if term.allows(epoch, now) && term.holder == *holder => Ok(term),
-            other => Err(Refusal::StaleEpoch(other.map_or(0, |t| t.epoch))),
-        })
+        let term = granted!(request.decide(self.term(&request.name)?, now));
+        self.put_term(term).map(|_| Ok(()))
     }
 }

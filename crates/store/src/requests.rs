@@ -1,61 +1,28 @@
-//! What each verb is asked and what it answers.
+//! What each verb is asked and what it answers. A request that a rule of `core` decides by itself stands there, beside its
+//! rule.
 
-use serde::{Deserialize, Serialize};
+pub use windlass_core::approve::{Ask, Asked, CastVote};
+pub use windlass_core::enqueue::{BatchRefusal, Enqueue, Enqueued};
+pub use windlass_core::operate::{Cancel, Fork, Redrive};
+pub use windlass_core::registry::{
+    DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, Remember, RevokeAccessKey,
+    WriteAudit,
+};
+pub use windlass_core::term::{AcquireTerm, RenewTerm, ResignTerm};
+
 use windlass_core::decide::Claim;
-use windlass_core::registry::QueueDefaults;
 use windlass_core::unique::Scope;
-use windlass_core::wait::{ApprovalStatus, Decision, Vote, Voter};
+use windlass_core::wait::{ApprovalStatus, Vote};
 use windlass_core::{
     Actor, Answer, Approval, ApprovalId, Blocked, Count, Done, Event, Facts, FeedCursor, Filter, Job, JobId,
-    Key, Lease, LeaseMs, LogLine, Metadata, Name, NewJob, Outcome, Payload, Queue, Refusal, RunAt, Secret,
-    Status, Timestamp, Token, Version, Wake, Who,
+    Key, Lease, LeaseMs, LogLine, Metadata, Name, NewJob, Outcome, Payload, Queue, Secret, Status, Timestamp,
+    Token, Version, Wake, Who,
 };
 
 /// The moment a verb happens at. `None` is the store's own clock; tests bring their own.
 pub type Now = Option<Timestamp>;
 
 // ---- jobs
-
-/// Jobs to enqueue: all or none.
-#[derive(Debug, Clone)]
-pub struct Enqueue {
-    /// At most 10,000.
-    pub jobs: Vec<NewJob>,
-    /// Who enqueues.
-    pub actor: Actor,
-    /// Recognises a repeat of the whole request.
-    pub idempotency: Option<Idempotency>,
-}
-
-/// A caller's promise that the same key means the same request.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Idempotency {
-    /// The key.
-    pub key: Key,
-    /// SHA-256 of the request.
-    pub request_hash: [u8; 32],
-}
-
-/// One enqueued job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Enqueued {
-    /// The job: the first one, if it existed.
-    pub id: JobId,
-    /// Whether it was there already.
-    pub existed: bool,
-    /// Whether the one that was there has another payload.
-    pub payload_differs: bool,
-}
-
-/// Why a request of many was refused as a whole.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("item {index}: {refusal}; nothing was written")]
-pub struct BatchRefusal {
-    /// Which item.
-    pub index: usize,
-    /// Why.
-    pub refusal: Refusal,
-}
 
 /// One job with everything its pointers point at.
 #[derive(Debug, Clone, PartialEq)]
@@ -198,45 +165,6 @@ pub struct HolderReply {
     pub done: Done,
     /// Whether it should stop.
     pub cancel_requested: bool,
-}
-
-/// A wish to stop a job.
-#[derive(Debug, Clone)]
-pub struct Cancel {
-    /// Which.
-    pub job: JobId,
-    /// Who, why, how hard.
-    pub wish: windlass_core::decide::Cancel,
-}
-
-/// A dead or cancelled job to send back.
-#[derive(Debug, Clone)]
-pub struct Redrive {
-    /// Which.
-    pub job: JobId,
-    /// From when.
-    pub run_at: RunAt,
-    /// Whether recorded steps are forgotten.
-    pub from_start: bool,
-    /// Who.
-    pub actor: Actor,
-    /// Recognises a repeat.
-    pub key: Option<Key>,
-}
-
-/// A new job that begins with another's log.
-#[derive(Debug, Clone)]
-pub struct Fork {
-    /// The other.
-    pub from: JobId,
-    /// Up to which version; all of it when absent.
-    pub from_version: Option<Version>,
-    /// The new job; a repeat is recognised by it.
-    pub id: JobId,
-    /// Another payload.
-    pub payload: Option<Payload>,
-    /// Who.
-    pub actor: Actor,
 }
 
 /// Log lines of a holder.
@@ -412,51 +340,6 @@ pub struct Signal {
     pub key: Option<Key>,
 }
 
-/// An approval to ask for.
-#[derive(Debug, Clone)]
-pub struct Ask {
-    /// By which job.
-    pub job: JobId,
-    /// Its lease.
-    pub token: Token,
-    /// The approval's identity, if a new one is needed.
-    pub id: ApprovalId,
-    /// Its name within the job.
-    pub name: Name,
-    /// What is asked.
-    pub prompt: String,
-    /// Names or roles that may vote; anybody with the right to vote when empty.
-    pub approvers: Vec<String>,
-    /// Votes needed.
-    pub required: i32,
-    /// For how long, in milliseconds.
-    pub expires_ms: i64,
-    /// Hash of the link token.
-    pub link_hash: [u8; 32],
-}
-
-/// An approval that was asked.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
-    /// The approval.
-    pub approval: Approval,
-    /// The event that asked; [`Done::Already`] when nothing new was asked.
-    pub done: Done,
-}
-
-/// A vote.
-#[derive(Debug, Clone)]
-pub struct CastVote {
-    /// On what.
-    pub approval: ApprovalId,
-    /// Yes or no.
-    pub decision: Decision,
-    /// Whose.
-    pub voter: Voter,
-    /// Why.
-    pub reason: Option<String>,
-}
-
 /// An approval with what the log says of it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ApprovalView {
@@ -483,43 +366,6 @@ pub struct ListApprovals {
     pub before: Option<ApprovalId>,
     /// At most 1,000.
     pub limit: usize,
-}
-
-// ---- terms
-
-/// A wish to lead.
-#[derive(Debug, Clone)]
-pub struct AcquireTerm {
-    /// What.
-    pub name: Name,
-    /// Who.
-    pub holder: Who,
-    /// For how long, in milliseconds.
-    pub ttl_ms: LeaseMs,
-}
-
-/// A reign to prolong.
-#[derive(Debug, Clone)]
-pub struct RenewTerm {
-    /// What.
-    pub name: Name,
-    /// Who.
-    pub holder: Who,
-    /// Which reign.
-    pub epoch: i64,
-    /// For how long, in milliseconds.
-    pub ttl_ms: LeaseMs,
-}
-
-/// A reign to end.
-#[derive(Debug, Clone)]
-pub struct ResignTerm {
-    /// What.
-    pub name: Name,
-    /// Who.
-    pub holder: Who,
-    /// Which reign.
-    pub epoch: i64,
 }
 
 // ---- feed
@@ -586,28 +432,6 @@ pub struct Purge {
 
 // ---- registry
 
-/// A queue's settings.
-#[derive(Debug, Clone)]
-pub struct PutQueue {
-    /// Which.
-    pub name: Name,
-    /// What its jobs fall back to.
-    pub defaults: QueueDefaults,
-    /// Who sets them.
-    pub actor: Actor,
-}
-
-/// A queue to pause or resume.
-#[derive(Debug, Clone)]
-pub struct PauseQueue {
-    /// Which.
-    pub name: Name,
-    /// Whether to pause; else resume.
-    pub pause: bool,
-    /// Who.
-    pub actor: Actor,
-}
-
 /// A queue with what stands in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct QueueState {
@@ -619,47 +443,6 @@ pub struct QueueState {
     pub oldest_due_at: Option<Timestamp>,
 }
 
-/// A worker that reports itself.
-#[derive(Debug, Clone)]
-pub struct PutWorker {
-    /// Its identity, fresh per process start.
-    pub id: Who,
-    /// Queues it takes from.
-    pub queues: Vec<Name>,
-    /// Kinds it knows; all when empty.
-    pub kinds: Vec<Name>,
-    /// How many jobs at once.
-    pub capacity: i32,
-    /// Labels for people.
-    pub labels: Metadata,
-    /// Whether it takes no more; also set by [`crate::Registry::drain_worker`] and never unset by a report.
-    pub draining: bool,
-    /// How long it counts as there, in milliseconds.
-    pub ttl_ms: LeaseMs,
-}
-
-/// A worker to drain.
-#[derive(Debug, Clone)]
-pub struct DrainWorker {
-    /// Which.
-    pub id: Who,
-    /// Who says so.
-    pub actor: Actor,
-}
-
-/// An action to put on record.
-#[derive(Debug, Clone)]
-pub struct WriteAudit {
-    /// Who.
-    pub actor: Actor,
-    /// What.
-    pub action: Name,
-    /// On what.
-    pub target: String,
-    /// How it stood before and after.
-    pub detail: Metadata,
-}
-
 /// A page of the audit to read, newest first.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReadAudit {
@@ -667,48 +450,6 @@ pub struct ReadAudit {
     pub before: Option<i64>,
     /// At most 1,000.
     pub limit: usize,
-}
-
-/// An access key to make.
-#[derive(Debug, Clone)]
-pub struct PutAccessKey {
-    /// Its name; taken once, also after it was revoked.
-    pub name: Who,
-    /// SHA-256 of the key.
-    pub hash: [u8; 32],
-    /// What it may do.
-    pub roles: Vec<windlass_core::Role>,
-    /// Only for these queues.
-    pub queues: Option<Vec<Name>>,
-    /// Until when.
-    pub expires_at: Option<Timestamp>,
-    /// Who makes it.
-    pub actor: Actor,
-}
-
-impl PutAccessKey {
-    /// What the audit says of it.
-    pub fn detail(&self) -> Metadata {
-        windlass_core::registry::granted(&self.roles, self.queues.as_deref(), self.expires_at)
-    }
-}
-
-/// An access key to take back.
-#[derive(Debug, Clone)]
-pub struct RevokeAccessKey {
-    /// Which.
-    pub name: Who,
-    /// Who takes it back.
-    pub actor: Actor,
-}
-
-/// An answer to remember for a repeated request.
-#[derive(Debug, Clone)]
-pub struct Remember {
-    /// The key and what it stood for.
-    pub idempotency: Idempotency,
-    /// The answer.
-    pub body: Vec<u8>,
 }
 
 /// A unique key to look up.

@@ -15,7 +15,7 @@ use windlass_core::lease::hex;
 use windlass_core::limits::{
     EVENT_PAYLOAD_MAX_BYTES, FORCE_AFTER_DEFAULT_MS, GRACE_MAX_MS, HORIZON_MS, Invalid, PAYLOAD_MAX_BYTES,
 };
-use windlass_core::wait::{Decision, LinkToken, Voter};
+use windlass_core::wait::{Decision, LinkToken, Vote, Voter};
 use windlass_core::{ApprovalId, JobId};
 use windlass_core::{Done, Key, Name, Payload, Refusal, RunAt, Status, Timestamp, Version, Who};
 use windlass_store::{ApprovalView, CastVote, StoreError, fresh};
@@ -45,11 +45,13 @@ pub struct Cancel {
     reason: Option<String>,
     force: bool,
     force_after_ms: i64,
+    expected_version: Option<Version>,
 }
 
 impl Cancel {
     pub(crate) fn new(client: Client, job: JobId) -> Self {
-        Self { client, job, reason: None, force: false, force_after_ms: FORCE_AFTER_DEFAULT_MS }
+        let force_after_ms = FORCE_AFTER_DEFAULT_MS;
+        Self { client, job, reason: None, force: false, force_after_ms, expected_version: None }
     }
 
     /// Why, for the log.
@@ -69,6 +71,12 @@ impl Cancel {
         self.force_after_ms = millis(time, GRACE_MAX_MS);
         self
     }
+
+    /// Acts only while the job is at this version; at another one it is refused with `version_mismatch`.
+    pub fn expected_version(mut self, version: Version) -> Self {
+        self.expected_version = Some(version);
+        self
+    }
 }
 
 impl IntoFuture for Cancel {
@@ -77,9 +85,9 @@ impl IntoFuture for Cancel {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, job, reason, force, force_after_ms } = self;
+            let Self { client, job, reason, force, force_after_ms, expected_version } = self;
             let wish = windlass_core::decide::Cancel { actor: client.actor(), reason, force, force_after_ms };
-            let request = windlass_store::Cancel { job, wish };
+            let request = windlass_store::Cancel { job, wish, expected_version };
             let done = repeat(|| client.store().cancel(request.clone(), None)).await??;
             let status = match done {
                 Done::Moved(_, status) => Some(status),
@@ -99,11 +107,12 @@ pub struct Redrive {
     job: JobId,
     run_at: RunAt,
     from_start: bool,
+    expected_version: Option<Version>,
 }
 
 impl Redrive {
     pub(crate) fn new(client: Client, job: JobId) -> Self {
-        Self { client, job, run_at: RunAt::Now, from_start: false }
+        Self { client, job, run_at: RunAt::Now, from_start: false, expected_version: None }
     }
 
     /// From when it may run, instead of at once.
@@ -123,6 +132,12 @@ impl Redrive {
         self.from_start = true;
         self
     }
+
+    /// Acts only while the job is at this version; at another one it is refused with `version_mismatch`.
+    pub fn expected_version(mut self, version: Version) -> Self {
+        self.expected_version = Some(version);
+        self
+    }
 }
 
 impl IntoFuture for Redrive {
@@ -131,9 +146,9 @@ impl IntoFuture for Redrive {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, job, run_at, from_start } = self;
+            let Self { client, job, run_at, from_start, expected_version } = self;
             let (actor, key) = (client.actor(), Some(fresh_key()?));
-            let request = windlass_store::Redrive { job, run_at, from_start, actor, key };
+            let request = windlass_store::Redrive { job, run_at, from_start, actor, key, expected_version };
             repeat(|| client.store().redrive(request.clone(), None)).await??;
             Ok(())
         })
@@ -148,11 +163,12 @@ pub struct Fork {
     from: JobId,
     from_version: Option<Version>,
     payload: Result<Option<Payload>, Invalid>,
+    expected_version: Option<Version>,
 }
 
 impl Fork {
     pub(crate) fn new(client: Client, from: JobId) -> Self {
-        Self { client, from, from_version: None, payload: Ok(None) }
+        Self { client, from, from_version: None, payload: Ok(None), expected_version: None }
     }
 
     /// Up to which event; all of the log unless said otherwise.
@@ -166,6 +182,12 @@ impl Fork {
         self.payload = Payload::from_value("payload", &payload, PAYLOAD_MAX_BYTES).map(Some);
         self
     }
+
+    /// Acts only while the job is at this version; at another one it is refused with `version_mismatch`.
+    pub fn expected_version(mut self, version: Version) -> Self {
+        self.expected_version = Some(version);
+        self
+    }
 }
 
 impl IntoFuture for Fork {
@@ -174,9 +196,10 @@ impl IntoFuture for Fork {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, from, from_version, payload } = self;
+            let Self { client, from, from_version, payload, expected_version } = self;
             let (id, actor) = (fresh::job_id(), client.actor());
-            let request = windlass_store::Fork { from, from_version, id, payload: payload?, actor };
+            let payload = payload?;
+            let request = windlass_store::Fork { from, from_version, id, payload, actor, expected_version };
             repeat(|| client.store().fork(request.clone(), None)).await??;
             Ok(id)
         })
@@ -278,7 +301,7 @@ impl IntoFuture for Decide {
         Box::pin(async move {
             let Self { client, approval, decision, by, roles, link, reason } = self;
             let voter = match link {
-                Some(token) => Voter::Link(token),
+                Some(token) => Voter::Link { token, key: None },
                 None => Voter::Key { name: Who::parse("by", by)?, roles },
             };
             let request = CastVote { approval, decision, voter, reason };
@@ -310,9 +333,10 @@ async fn is_on_record(client: &Client, vote: &CastVote) -> Result<bool> {
             && view.approval.token_used
     };
     Ok(match &vote.voter {
-        Voter::Link(token) => by_link(token),
+        Voter::Link { token, .. } => by_link(token),
         Voter::Key { name, .. } => {
-            view.votes.iter().any(|v| v.by == *name && v.decision == vote.decision && v.reason == vote.reason)
+            let same = |v: &&Vote| v.by_key && v.by == *name && v.decision == vote.decision;
+            view.votes.iter().filter(same).any(|v| v.reason == vote.reason)
         }
     })
 }

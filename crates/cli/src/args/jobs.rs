@@ -251,6 +251,9 @@ pub struct Cancelling {
     /// How long the holder has to stop
     #[arg(long, default_value = "30s", value_name = "TIME", conflicts_with = "filter")]
     pub force_after: Span,
+    /// Only while the job is at this version; at another one nothing is changed
+    #[arg(long, value_name = "N", conflicts_with = "filter")]
+    pub expected_version: Option<i64>,
 }
 
 /// `windlass jobs redrive`
@@ -268,6 +271,9 @@ pub struct Redriving {
     /// Spread them evenly over so long
     #[arg(long, value_name = "TIME", requires = "filter")]
     pub spread: Option<Span>,
+    /// Only while the job is at this version; at another one nothing is changed
+    #[arg(long, value_name = "N", conflicts_with = "filter")]
+    pub expected_version: Option<i64>,
 }
 
 /// `windlass jobs fork`
@@ -281,6 +287,9 @@ pub struct Forking {
     /// Another payload: JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true)]
     pub payload: Option<String>,
+    /// Only while the job is at this version; at another one nothing is changed
+    #[arg(long, value_name = "N")]
+    pub expected_version: Option<i64>,
 }
 
 /// `windlass jobs signal`

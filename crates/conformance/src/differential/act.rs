@@ -8,7 +8,7 @@ use windlass_core::decide::{Cancel as Wish, Claim};
 use windlass_core::outcome::Found;
 use windlass_core::wait::{Decision, LinkToken, Voter, WaitFor};
 use windlass_core::{
-    Actor, ApprovalId, Done, Key, LeaseMs, Name, Outcome, RunAt, Status, Timestamp, Wait, Who,
+    Actor, ApprovalId, Done, JobId, Key, LeaseMs, Name, Outcome, RunAt, Status, Timestamp, Version, Wait, Who,
 };
 use windlass_store::*;
 
@@ -29,6 +29,11 @@ fn event_key(k: Option<usize>) -> Option<Key> {
 
 pub(super) fn operator() -> Actor {
     Actor::try_from("operator:ann").expect("an actor")
+}
+
+/// Names of keys that could be taken for something else.
+fn voting_key(n: usize) -> Who {
+    who(["key0", "link", "key:link"][n])
 }
 
 fn run_at(delay_ms: i64) -> RunAt {
@@ -227,31 +232,36 @@ impl Twins {
 
     async fn operates(&mut self, act: &Act) -> Turned {
         match act {
-            Act::Cancel { job, force, force_after_ms } => {
+            Act::Cancel { job, force, force_after_ms, behind } => {
                 let (actor, reason) = (operator(), force.then(|| "now".to_owned()));
                 let wish = Wish { actor, reason, force: *force, force_after_ms: *force_after_ms };
                 let job = self.job(*job);
-                let answer = both!(self, cancel, Cancel { job, wish });
+                let expected_version = self.expected(job, *behind).await?;
+                let answer = both!(self, cancel, Cancel { job, wish, expected_version });
                 self.tells("cancel", answer.is_ok());
             }
-            Act::Redrive { job, delay_ms, from_start, key } => {
+            Act::Redrive { job, delay_ms, from_start, key, behind } => {
+                let job = self.job(*job);
+                let expected_version = self.expected(job, *behind).await?;
                 let request = Redrive {
-                    job: self.job(*job),
+                    job,
                     run_at: run_at(*delay_ms),
                     from_start: *from_start,
                     actor: operator(),
                     key: event_key(*key),
+                    expected_version,
                 };
                 let answer = both!(self, redrive, request);
                 self.tells("redrive", answer.is_ok());
             }
-            Act::Fork { job, from_version, again, payload } => {
+            Act::Fork { job, from_version, again, payload, behind } => {
                 let (from, id) = match self.forks.last() {
                     Some(last) if *again => *last,
                     _ => (self.job(*job), self.fresh_id()),
                 };
                 let payload = payload.then(|| json("\"forked\""));
-                let fork = Fork { from, from_version: *from_version, id, payload, actor: operator() };
+                let (from_version, expected_version) = (*from_version, self.expected(from, *behind).await?);
+                let fork = Fork { from, from_version, id, payload, actor: operator(), expected_version };
                 let answer = both!(self, fork, fork);
                 self.tells("fork", answer.is_ok());
                 self.forks.push((from, id));
@@ -268,6 +278,12 @@ impl Twins {
         Ok(())
     }
 
+    /// The version that an operator has seen: the job's own, or an older one.
+    async fn expected(&mut self, job: JobId, behind: Option<i64>) -> Result<Option<Version>, TestCaseError> {
+        let Some(behind) = behind else { return Ok(None) };
+        Ok(both!(self, job, job).map(|view| view.job.version - behind))
+    }
+
     async fn waits(&mut self, act: &Act) -> Turned {
         match act {
             Act::Signal { job, name: n, key } => {
@@ -277,7 +293,7 @@ impl Twins {
                 let answer = both!(self, signal, request);
                 self.tells("signal", answer.is_ok());
             }
-            Act::Ask { lease, gate, approvers, required, expires_ms, again, waits } => {
+            Act::Ask { lease, gate, approvers, required, expires_ms, again, waits, asker } => {
                 let (job, token) = self.lease(*lease);
                 let link = match self.approvals.last() {
                     Some((_, link)) if *again => *link,
@@ -289,11 +305,13 @@ impl Twins {
                     id: ApprovalId::from_bytes(*self.fresh_id().as_bytes()),
                     name: name(["g0", "g1"][*gate]),
                     prompt: "may it?".into(),
-                    approvers: [vec![], vec!["key0".to_owned()], vec!["role0".to_owned()]][*approvers]
+                    approvers: [vec![], vec!["key0".to_owned()], vec!["role0".to_owned(), "link".to_owned()]]
+                        [*approvers]
                         .clone(),
                     required: *required,
                     expires_ms: *expires_ms,
                     link_hash: link.hash(),
+                    asker: asker.map(voting_key),
                 };
                 let asked = both!(self, ask, request);
                 self.tells("ask", asked.is_ok());
@@ -310,13 +328,14 @@ impl Twins {
                 let unknown = (ApprovalId::from_bytes(*self.fresh_id().as_bytes()), LinkToken([9; 32]));
                 let (approval, link) = *at_place(&self.approvals, *approval).unwrap_or(&unknown);
                 let voter = match ballot {
-                    Ballot::Link(0) => Voter::Link(link.to_text()),
-                    Ballot::Link(n) => {
-                        Voter::Link(at_place(&self.approvals, *n).unwrap_or(&unknown).1.to_text())
+                    Ballot::Link { of, key } => {
+                        let other = at_place(&self.approvals, *of).unwrap_or(&unknown).1;
+                        let token = if *of == 0 { link } else { other };
+                        Voter::Link { token: token.to_text(), key: key.map(voting_key) }
                     }
-                    Ballot::Garbage => Voter::Link("garbage".into()),
+                    Ballot::Garbage => Voter::Link { token: "garbage".into(), key: None },
                     Ballot::Key { name, role } => Voter::Key {
-                        name: who(["key0", "key1", "key2"][*name]),
+                        name: voting_key(*name),
                         roles: vec![["role0", "role1"][*role].to_owned()],
                     },
                 };

@@ -87,18 +87,24 @@ pub fn on_jobs() -> BoxedStrategy<Act> {
         ),
         3 => (shown(), 0..2usize, yes(), yes(), 0..2usize)
             .prop_map(|(lease, name, tool, finished, value)| Act::Step { lease, name, tool, finished, value }),
-        2 => (place(), yes(), odd(0, 20_000))
-            .prop_map(|(job, force, force_after_ms)| Act::Cancel { job, force, force_after_ms }),
-        3 => (place(), some_ms(), yes(), key())
-            .prop_map(|(job, delay_ms, from_start, key)| Act::Redrive { job, delay_ms, from_start, key }),
-        1 => (place(), weighted(0.5, 0..6i64), proptest::bool::weighted(0.3), yes()).prop_map(
-            |(job, from_version, again, payload)| Act::Fork { job, from_version, again, payload }
+        2 => (place(), yes(), odd(0, 20_000), behind())
+            .prop_map(|(job, force, force_after_ms, behind)| Act::Cancel { job, force, force_after_ms, behind }),
+        3 => (place(), some_ms(), yes(), key(), behind()).prop_map(
+            |(job, delay_ms, from_start, key, behind)| Act::Redrive { job, delay_ms, from_start, key, behind }
+        ),
+        1 => (place(), weighted(0.5, 0..6i64), proptest::bool::weighted(0.3), yes(), behind()).prop_map(
+            |(job, from_version, again, payload, behind)| Act::Fork { job, from_version, again, payload, behind }
         ),
         1 => (shown(), 0..3usize).prop_map(|(lease, lines)| Act::WriteLogs { lease, lines }),
         1 => (place(), 0..2i64).prop_map(|(job, behind)| Act::Purge { job, behind }),
         1 => (place(), 0..8i64).prop_map(|(job, version)| Act::Look { job, version }),
     ]
     .boxed()
+}
+
+/// How far the version that an operator expects is behind, if one is expected.
+fn behind() -> impl Strategy<Value = Option<i64>> {
+    weighted(0.3, select(vec![0, 0, 1]))
 }
 
 fn again() -> impl Strategy<Value = bool> {
@@ -137,17 +143,17 @@ pub fn on_leases() -> BoxedStrategy<Act> {
 
 pub fn on_waits() -> BoxedStrategy<Act> {
     let ballot = prop_oneof![
-        3 => place().prop_map(Ballot::Link),
+        3 => (place(), weighted(0.4, 0..3usize)).prop_map(|(of, key)| Ballot::Link { of, key }),
         1 => Just(Ballot::Garbage),
         4 => (0..3usize, 0..2usize).prop_map(|(name, role)| Ballot::Key { name, role }),
     ];
     let approve = proptest::bool::weighted(0.7);
     prop_oneof![
         3 => (place(), 0..2usize, key()).prop_map(|(job, name, key)| Act::Signal { job, name, key }),
-        5 => (shown(), 0..2usize, 0..3usize, odd(1, 2), odd(1, 50_000), proptest::bool::weighted(0.2), yes())
-            .prop_map(|(lease, gate, approvers, required, expires_ms, again, waits)| {
+        5 => (shown(), 0..2usize, 0..3usize, odd(1, 3), odd(1, 50_000), again(), yes(), weighted(0.3, 0..3usize))
+            .prop_map(|(lease, gate, approvers, required, expires_ms, again, waits, asker)| {
                 let required = required as i32;
-                Act::Ask { lease, gate, approvers, required, expires_ms, again, waits }
+                Act::Ask { lease, gate, approvers, required, expires_ms, again, waits, asker }
             }),
         5 => (place(), approve, ballot)
             .prop_map(|(approval, approve, ballot)| Act::Vote { approval, approve, ballot }),

@@ -62,7 +62,7 @@ pub enum End {
 /// Who votes.
 #[derive(Debug, Clone, Copy)]
 pub enum Ballot {
-    Link(Place),
+    Link { of: Place, key: Option<usize> },
     Garbage,
     Key { name: usize, role: usize },
 }
@@ -125,18 +125,21 @@ pub enum Act {
         job: Place,
         force: bool,
         force_after_ms: i64,
+        behind: Option<i64>,
     },
     Redrive {
         job: Place,
         delay_ms: i64,
         from_start: bool,
         key: Option<usize>,
+        behind: Option<i64>,
     },
     Fork {
         job: Place,
         from_version: Option<i64>,
         again: bool,
         payload: bool,
+        behind: Option<i64>,
     },
     WriteLogs {
         lease: Shown,
@@ -155,6 +158,7 @@ pub enum Act {
         expires_ms: i64,
         again: bool,
         waits: bool,
+        asker: Option<usize>,
     },
     Vote {
         approval: Place,

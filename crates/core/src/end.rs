@@ -1,0 +1,79 @@
+//! What a job's end entails, and what its return does: its unique key, its approvals, its parent.
+//!
+//! `windlass.finished` in PostgreSQL's and the trigger `jobs_by_hand` in SQLite's `guard.sql` are second copies of this
+//! rule, for a status that is set at an SQL prompt; the set-based completions leave out every job that it says anything
+//! about.
+
+use crate::decide::{Command, Move, counts_children, decide};
+use crate::ids::JobId;
+use crate::job::{Facts, Job};
+use crate::name::Actor;
+use crate::payload::Payload;
+use crate::refusal::Refusal;
+use crate::status::Status;
+use crate::time::Timestamp;
+use crate::unique::Hold;
+
+/// Events before the first approval can have been asked: created and claimed, and then the end instead of the question.
+const EVENTS_WITHOUT_APPROVAL: i64 = 3;
+
+/// What follows when a job has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ending {
+    /// The job.
+    pub job: JobId,
+    /// How it ended.
+    pub status: Status,
+    /// Whether it gives back its unique key, if it still holds it.
+    pub frees_key: bool,
+    /// Whether it may have open approvals. They are closed by [`Approval::closed`](crate::Approval::closed).
+    pub closes_approvals: bool,
+    /// The parent to load and lock, which learns of it by [`Ending::told`].
+    pub parent: Option<JobId>,
+}
+
+impl Ending {
+    /// What the step from one row to the next entails; none if the job did not end by it.
+    pub fn of(before: Status, after: &Job) -> Option<Self> {
+        (after.status.is_terminal() && !before.is_terminal()).then(|| Self {
+            job: after.id,
+            status: after.status,
+            frees_key: after.unique_policy.is_some_and(|policy| policy.frees_at(after.status)),
+            closes_approvals: after.version > EVENTS_WITHOUT_APPROVAL,
+            parent: after.parent_id,
+        })
+    }
+
+    /// How the parent moves: it counts one child less and wakes with the last. None if it does not count this one.
+    pub fn told(&self, parent: &Job, now: Timestamp) -> Option<Move> {
+        // Whatever the clock says, time never runs backwards within a job.
+        let now = now.max(parent.updated_at);
+        let counts = counts_children(parent) && parent.children > 0;
+        counts.then(|| decide(parent, Command::ChildFinished(self.job, self.status), now).ok()).flatten()
+    }
+}
+
+/// How the parent of a job that comes back moves: the child's end was counted and will be again, so it is one more to
+/// wait for. None if the parent does not count children any more.
+pub fn counted_again(parent: &Job, child: JobId, actor: &Actor, now: Timestamp) -> Option<Move> {
+    let now = now.max(parent.updated_at);
+    let command = Command::AddChildren(actor.clone(), None, vec![child]);
+    counts_children(parent).then(|| decide(parent, command, now).ok()).flatten()
+}
+
+/// The hold on its unique key that a job takes when it comes back, given who holds that key now. None if it has no key
+/// or holds it still.
+pub fn key_again(
+    job: &Job,
+    facts: &Facts,
+    payload: Option<&Payload>,
+    held: Option<&Hold>,
+    now: Timestamp,
+) -> Result<Option<Hold>, Refusal> {
+    let (Some(unique), Some(_)) = (&facts.unique, job.unique_policy) else { return Ok(None) };
+    match held.filter(|hold| hold.is_held(now)) {
+        Some(hold) if hold.job == job.id => Ok(None),
+        Some(hold) => Err(Refusal::UniqueTaken(hold.job)),
+        None => Ok(Some(Hold::take(job.id, unique, payload, now))),
+    }
+}

@@ -1,0 +1,246 @@
+//! How jobs enter: which jobs of a request are new, which are there already, and what is refused.
+//!
+//! A store loads what [`Known`] asks for under its locks, plans, and carries the plan out: all of it, or nothing.
+
+use crate::decide::{Command, Move, check_lease, counts_children, decide};
+use crate::event::{Event, EventKind};
+use crate::ids::JobId;
+use crate::job::{Facts, Job, NewJob};
+use crate::lease::LeaseHash;
+use crate::limits::{ENQUEUE_MAX, Invalid};
+use crate::name::{Actor, Key};
+use crate::payload::Payload;
+use crate::refusal::Refusal;
+use crate::registry::Idempotency;
+use crate::status::Status;
+use crate::time::Timestamp;
+use crate::unique::{Hold, Scope};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+
+/// Jobs to enqueue: all or none.
+#[derive(Debug, Clone)]
+pub struct Enqueue {
+    /// At most 10,000.
+    pub jobs: Vec<NewJob>,
+    /// Who enqueues.
+    pub actor: Actor,
+    /// Recognises a repeat of the whole request.
+    pub idempotency: Option<Idempotency>,
+}
+
+/// One enqueued job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enqueued {
+    /// The job: the first one, if it existed.
+    pub id: JobId,
+    /// Whether it was there already.
+    pub existed: bool,
+    /// Whether the one that was there has another payload.
+    pub payload_differs: bool,
+}
+
+impl Enqueued {
+    /// The answer for a job that is new.
+    pub fn new(job: &NewJob) -> Self {
+        Self { id: job.id, existed: false, payload_differs: false }
+    }
+}
+
+/// Why a request of many was refused as a whole.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("item {index}: {refusal}; nothing was written")]
+pub struct BatchRefusal {
+    /// Which item.
+    pub index: usize,
+    /// Why.
+    pub refusal: Refusal,
+}
+
+/// What a unique key is found by.
+pub type UniqueKey = (Scope, Key);
+
+/// What is there already, as far as a request asks: its ids, its unique keys, its parents.
+pub trait Known {
+    /// The first event of a job that has this id.
+    fn created(&self, id: JobId) -> Option<(&Facts, Option<&Payload>)>;
+    /// Who holds a unique key, or held it last.
+    fn hold(&self, key: &UniqueKey) -> Option<&Hold>;
+    /// The row of a parent.
+    fn parent(&self, id: JobId) -> Option<&Job>;
+}
+
+/// What a store has loaded for one request.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    /// Jobs that have an id of the request: what event 1 carries.
+    pub created: HashMap<JobId, (Facts, Option<Payload>)>,
+    /// Unique keys of the request that are or were held.
+    pub holds: HashMap<UniqueKey, Hold>,
+    /// Parents that the request names, locked.
+    pub parents: HashMap<JobId, Job>,
+}
+
+impl Known for Loaded {
+    fn created(&self, id: JobId) -> Option<(&Facts, Option<&Payload>)> {
+        self.created.get(&id).map(|(facts, payload)| (facts, payload.as_ref()))
+    }
+
+    fn hold(&self, key: &UniqueKey) -> Option<&Hold> {
+        self.holds.get(key)
+    }
+
+    fn parent(&self, id: JobId) -> Option<&Job> {
+        self.parents.get(&id)
+    }
+}
+
+/// What is to be written, in this order, if nothing was refused.
+#[derive(Debug, Default)]
+pub struct Plan<'r> {
+    /// The answer, a line per job of the request.
+    pub answers: Vec<Enqueued>,
+    /// New jobs, in the order of the request.
+    pub fresh: Vec<&'r NewJob>,
+    /// Unique keys to take, in the one order in which everybody takes them.
+    pub holds: BTreeMap<UniqueKey, Hold>,
+    /// Parents as they stand, each with the event by which it learns of all its new children, in the order of ids.
+    pub adoptions: Vec<(Job, Move)>,
+}
+
+/// Refuses a request that is too large to be looked at.
+pub fn check_size(jobs: usize) -> Result<(), BatchRefusal> {
+    if jobs <= ENQUEUE_MAX {
+        return Ok(());
+    }
+    let limit = format!("at most {ENQUEUE_MAX} jobs in one request");
+    let refusal = Invalid::new("jobs", format!("{jobs} jobs"), limit).into();
+    Err(BatchRefusal { index: ENQUEUE_MAX, refusal })
+}
+
+/// What the same request was answered before, from what is remembered for its key. A key that stands for another
+/// verb's answer was reused.
+pub fn first_answer(
+    recalled: Result<Option<Vec<u8>>, Refusal>,
+) -> Result<Option<Vec<Enqueued>>, BatchRefusal> {
+    let read = |body: Vec<u8>| serde_json::from_slice(&body).map_err(|_| Refusal::IdempotencyKeyReused);
+    recalled.and_then(|body| body.map(read).transpose()).map_err(|refusal| BatchRefusal { index: 0, refusal })
+}
+
+/// Plans a request on what is there. Later jobs see earlier ones of the same request.
+pub fn plan<'r>(known: &impl Known, request: &'r Enqueue, now: Timestamp) -> Result<Plan<'r>, BatchRefusal> {
+    let mut planner =
+        Planner { known, now, plan: Plan::default(), fresh: HashMap::new(), families: BTreeMap::new() };
+    for (index, job) in request.jobs.iter().enumerate() {
+        planner.add(index, job).map_err(|refusal| BatchRefusal { index, refusal })?;
+    }
+    planner.finish(&request.actor)
+}
+
+/// A request on its way in.
+struct Planner<'k, 'r, K> {
+    known: &'k K,
+    now: Timestamp,
+    plan: Plan<'r>,
+    fresh: HashMap<JobId, &'r NewJob>,
+    families: BTreeMap<JobId, Family>,
+}
+
+/// The new children of one parent.
+#[derive(Default)]
+struct Family {
+    /// The first of them, to name when the parent refuses.
+    index: usize,
+    lease: Option<LeaseHash>,
+    children: Vec<JobId>,
+}
+
+impl<'r, K: Known> Planner<'_, 'r, K> {
+    fn add(&mut self, index: usize, job: &'r NewJob) -> Result<(), Refusal> {
+        job.check(self.now)?;
+        if let Some(there) = self.same_id(job)? {
+            self.plan.answers.push(there);
+            return Ok(());
+        }
+        if let Some(unique) = &job.facts.unique {
+            let key = (unique.scope.clone(), unique.key.clone());
+            let mine = Hold::take(job.id, unique, job.payload.as_ref(), self.now);
+            let hold = self.plan.holds.get(&key).or_else(|| self.known.hold(&key));
+            if let Some(hold) = hold.filter(|hold| hold.is_held(self.now)) {
+                let payload_differs = hold.payload_hash != mine.payload_hash;
+                self.plan.answers.push(Enqueued { id: hold.job, existed: true, payload_differs });
+                return Ok(());
+            }
+            self.plan.holds.insert(key, mine);
+        }
+        self.adopt(index, job)?;
+        self.plan.answers.push(Enqueued::new(job));
+        self.fresh.insert(job.id, job);
+        self.plan.fresh.push(job);
+        Ok(())
+    }
+
+    /// The job that has this id: a repeat if it has the same body, else refused.
+    fn same_id(&self, job: &NewJob) -> Result<Option<Enqueued>, Refusal> {
+        let planned = self.fresh.get(&job.id).map(|earlier| (&earlier.facts, earlier.payload.as_ref()));
+        match planned.or_else(|| self.known.created(job.id)) {
+            None => Ok(None),
+            Some((facts, payload)) if *facts == job.facts && payload == job.payload.as_ref() => {
+                Ok(Some(Enqueued { id: job.id, existed: true, payload_differs: false }))
+            }
+            Some(_) => Err(Refusal::JobExists),
+        }
+    }
+
+    fn adopt(&mut self, index: usize, job: &NewJob) -> Result<(), Refusal> {
+        let Some(id) = job.facts.parent_id else { return Ok(()) };
+        let lease = job.parent_token.map(|token| token.hash());
+        match self.known.parent(id) {
+            None if !self.fresh.contains_key(&id) => return Err(Refusal::ParentNotFound(id)),
+            None if lease.is_some() => return Err(Refusal::NotLeased(Status::Pending)),
+            None => {}
+            Some(parent) => {
+                lease.map_or(Ok(()), |hash| check_lease(parent, hash, self.now))?;
+                if !counts_children(parent) {
+                    // Linked, so that lists show it, but a completed job never waits again.
+                    return Ok(());
+                }
+            }
+        }
+        let family = self.families.entry(id).or_insert_with(|| Family { index, ..Family::default() });
+        family.lease = family.lease.or(lease);
+        family.children.push(job.id);
+        Ok(())
+    }
+
+    fn finish(mut self, actor: &Actor) -> Result<Plan<'r>, BatchRefusal> {
+        for (id, family) in std::mem::take(&mut self.families) {
+            let created = || self.fresh.get(&id).and_then(|job| Job::created(&job.created(actor, self.now)));
+            let Some(parent) = self.known.parent(id).cloned().or_else(created) else { continue };
+            let command = Command::AddChildren(actor.clone(), family.lease, family.children);
+            // Whatever the clock says, time never runs backwards within a job.
+            let step = decide(&parent, command, self.now.max(parent.updated_at))
+                .map_err(|refusal| BatchRefusal { index: family.index, refusal })?;
+            self.plan.adoptions.push((parent, step));
+        }
+        Ok(self.plan)
+    }
+}
+
+impl NewJob {
+    /// The event that a job begins with.
+    pub fn created(&self, actor: &Actor, now: Timestamp) -> Event {
+        Event {
+            job: self.id,
+            version: 1,
+            at: now,
+            actor: actor.clone(),
+            attempt: 0,
+            generation: 0,
+            lease: None,
+            key: None,
+            what: EventKind::JobCreated(Box::new(self.facts.clone())),
+            payload: self.payload.clone(),
+        }
+    }
+}
