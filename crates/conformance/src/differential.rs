@@ -5,16 +5,18 @@ mod around;
 mod compare;
 mod draw;
 mod plan;
+mod sql;
 mod twins;
 
 use crate::Made;
 use plan::{Plan, Turn};
 use proptest::test_runner::{Config, TestCaseError, TestError, TestRunner, contextualize_config};
 use proptest_state_machine::ReferenceStateMachine;
+pub use sql::SqlApi;
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use twins::{Tally, Twins};
 use windlass_core::EventKind;
 
@@ -30,6 +32,34 @@ where
     Modelling: Future<Output = Made>,
     Making: Future<Output = Made>,
 {
+    let store = || async { (store().await, None) };
+    compare_lives(cases, model, store);
+}
+
+/// The same for a store with an SQL API: some turns go through that.
+///
+/// # Panics
+/// When the stores differ, with the shortest life found that shows it.
+pub fn differential_with_sql<Modelling, Making>(
+    cases: u32,
+    model: impl Fn() -> Modelling,
+    store: impl Fn() -> Making,
+) where
+    Modelling: Future<Output = Made>,
+    Making: Future<Output = (Made, Arc<dyn SqlApi>)>,
+{
+    let store = || async {
+        let (made, sql) = store().await;
+        (made, Some(sql))
+    };
+    compare_lives(cases, model, store);
+}
+
+fn compare_lives<Modelling, Making>(cases: u32, model: impl Fn() -> Modelling, store: impl Fn() -> Making)
+where
+    Modelling: Future<Output = Made>,
+    Making: Future<Output = (Made, Option<Arc<dyn SqlApi>>)>,
+{
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime");
     let base = Config { cases, failure_persistence: None, max_shrink_iters: 2_000, ..Config::default() };
@@ -37,8 +67,8 @@ where
     let coverage = Mutex::new(Coverage::default());
     let lived = runner.run(&Plan::sequential_strategy(20..80), |(_, turns, seen)| {
         runtime.block_on(async {
-            let (left, right) = (model().await, store().await);
-            let mut twins = Twins::new(left.store.clone(), right.store.clone());
+            let (left, (right, sql)) = (model().await, store().await);
+            let mut twins = Twins::new(left.store.clone(), right.store.clone(), sql);
             let lived = live(&mut twins, &turns, seen.as_deref()).await;
             coverage.lock().expect("no life panics").add(&twins);
             drop((left.keep, right.keep));
@@ -62,7 +92,7 @@ async fn live(twins: &mut Twins, turns: &[Turn], seen: Option<&AtomicUsize>) -> 
             seen.fetch_add(1, Ordering::SeqCst);
         }
         twins.now = twins.now.plus_ms(turn.wait_ms);
-        let taken = twins.takes(&turn.act).await;
+        let taken = twins.takes(turn).await;
         taken.map_err(|error| TestCaseError::fail(format!("turn {n} ({:?}): {error}", turn.act)))?;
         twins.tells("turns", true);
     }
@@ -72,12 +102,15 @@ async fn live(twins: &mut Twins, turns: &[Turn], seen: Option<&AtomicUsize>) -> 
 /// What all lives together did: calls by verb, events by type.
 #[derive(Debug, Default)]
 struct Coverage {
+    /// Whether the store has an SQL API.
+    has_sql: bool,
     verbs: Tally,
     written: BTreeMap<String, u64>,
 }
 
 impl Coverage {
     fn add(&mut self, twins: &Twins) {
+        self.has_sql |= twins.sql.is_some();
         for (verb, (done, refused)) in &twins.tally {
             let entry = self.verbs.entry(verb).or_default();
             entry.0 += done;
@@ -92,6 +125,7 @@ impl Coverage {
     /// to ask for that.
     fn check(mut self) {
         let turns = self.verbs.remove("turns").map_or(0, |(n, _)| n);
+        let by_sql = self.verbs.remove("a turn by SQL").map_or(0, |(n, _)| n);
         if turns < TURNS_FOR_ALL {
             return;
         }
@@ -102,6 +136,7 @@ impl Coverage {
         assert!(rare.is_empty(), "{turns} turns must reach every answer: {rare:?}");
         let types: Vec<_> = EventKind::TYPES.iter().filter(|t| !self.written.contains_key(**t)).collect();
         assert!(types.is_empty(), "{turns} turns must write every type of event, but not {types:?}");
+        assert!(!self.has_sql || by_sql > turns / 50, "only {by_sql} of {turns} turns went through SQL");
         assert!(
             self.verbs.len() >= VERBS,
             "only {} of {VERBS} verbs were called: {self:?}",

@@ -31,7 +31,7 @@ pub mod wait;
 pub mod wait_race;
 
 pub use bed::*;
-pub use differential::differential;
+pub use differential::{SqlApi, differential, differential_with_sql};
 pub use fixtures::*;
 
 use std::future::Future;

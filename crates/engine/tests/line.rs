@@ -79,7 +79,7 @@ on_every_store! {
         gate.has_one().await;
         for id in &cancelled {
             let wish = Cancel { actor: Actor::api(), reason: None, force: false, force_after_ms: 600_000 };
-            bed.store.cancel(windlass_store::Cancel { job: *id, wish }, None).await.unwrap().unwrap();
+            bed.store.cancel(windlass_store::Cancel { job: *id, wish, expected_version: None }, None).await.unwrap().unwrap();
         }
         for id in &cancelled {
             bed.until_is(*id, Status::Cancelled).await;
@@ -101,7 +101,7 @@ on_every_store! {
         let id = bed.put("slow").await;
         gate.has_one().await;
         let wish = Cancel { actor: Actor::api(), reason: None, force: false, force_after_ms: 3_600_000 };
-        bed.store.cancel(windlass_store::Cancel { job: id, wish }, None).await.unwrap().unwrap();
+        bed.store.cancel(windlass_store::Cancel { job: id, wish, expected_version: None }, None).await.unwrap().unwrap();
         until("the handler is dropped", || gate.bell.rang() == 1).await;
         bed.until_is(id, Status::Cancelled).await;
         running.stop().await;

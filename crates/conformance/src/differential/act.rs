@@ -1,6 +1,6 @@
 //! From a turn of the plan to the same call on both stores.
 
-use super::plan::{Act, Ballot, End, Shown};
+use super::plan::{Act, Ballot, End, Shown, Turn};
 use super::twins::{Twins, at_place, both};
 use crate::{failure, json, key, name, who};
 use proptest::test_runner::TestCaseError;
@@ -68,7 +68,11 @@ fn outcome(end: &End, now: Timestamp) -> Outcome {
 
 impl Twins {
     /// Takes one turn on both stores, then compares what their feeds tell of it.
-    pub async fn takes(&mut self, act: &Act) -> Turned {
+    pub async fn takes(&mut self, turn: &Turn) -> Turned {
+        if turn.by_sql && self.takes_by_sql(&turn.act).await? {
+            return self.tails().await;
+        }
+        let act = &turn.act;
         match act {
             Act::Enqueue { .. } | Act::EnqueueAgain { .. } => self.enqueues(act).await?,
             Act::Claim { .. }

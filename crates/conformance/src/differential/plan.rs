@@ -13,6 +13,8 @@ pub struct Turn {
     pub wait_ms: i64,
     /// The call.
     pub act: Act,
+    /// Whether it goes through SQL, where the store has an SQL API.
+    pub by_sql: bool,
 }
 
 /// A place counted from the newest; beyond the oldest it starts over. Nothing is there before the first.
@@ -265,7 +267,8 @@ impl ReferenceStateMachine for Plan {
             _ => prop_oneof![10 => on_leases(), 10 => on_jobs(), 6 => on_waits(), 5 => on_surroundings()]
                 .boxed(),
         };
-        (wait_ms, act).prop_map(|(wait_ms, act)| Turn { wait_ms, act }).boxed()
+        let by_sql = proptest::bool::weighted(0.3);
+        (wait_ms, act, by_sql).prop_map(|(wait_ms, act, by_sql)| Turn { wait_ms, act, by_sql }).boxed()
     }
 
     fn apply(mut state: Symbols, turn: &Turn) -> Symbols {

@@ -14,6 +14,7 @@ use windlass_core::{
 use windlass_store::{Now, ReadFeed, Store, StoreResult};
 
 use super::plan::{Place, Shown, Spec};
+use super::sql::SqlApi;
 
 /// How often each verb was carried out and how often it was refused.
 pub type Tally = BTreeMap<&'static str, (u64, u64)>;
@@ -22,6 +23,8 @@ pub type Tally = BTreeMap<&'static str, (u64, u64)>;
 pub struct Twins {
     pub model: Arc<dyn Store>,
     pub store: Arc<dyn Store>,
+    /// The SQL API of the store, if it has one.
+    pub sql: Option<Arc<dyn SqlApi>>,
     pub tally: Tally,
     pub written: BTreeMap<String, u64>,
     pub now: Timestamp,
@@ -69,10 +72,11 @@ pub fn at_place<T>(all: &[T], place: Place) -> Option<&T> {
 }
 
 impl Twins {
-    pub fn new(model: Arc<dyn Store>, store: Arc<dyn Store>) -> Self {
+    pub fn new(model: Arc<dyn Store>, store: Arc<dyn Store>, sql: Option<Arc<dyn SqlApi>>) -> Self {
         Self {
             model,
             store,
+            sql,
             tally: Tally::new(),
             written: BTreeMap::new(),
             now: BASE,
