@@ -55,6 +55,9 @@ $$;
 -- unless it is a renewal, which moves due_at and lease_expires_at of a running job and nothing else. A hand may set status
 -- to cancelled or failed, along a legal transition: it is logged as such, the row made whole, the key freed, approvals
 -- closed, the parent told.
+-- The line, the holds and the columns that drive rare lists follow here, so that no verb keeps them. What is handed out
+-- leaves the line by the statement that hands it out, and a completed job was held, so it is not in line. A lease that ends
+-- sooner than it was to (a renewal under a forced cancel) is looked at sooner.
 CREATE OR REPLACE FUNCTION windlass.guard() RETURNS trigger LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
 DECLARE
@@ -67,48 +70,70 @@ BEGIN
   IF TG_RELID <> 'windlass.jobs'::regclass THEN
     RAISE EXCEPTION '% serves windlass.jobs only, not %', 'windlass.guard()', TG_RELID::regclass USING ERRCODE = 'WL004';
   END IF;
-  now := greatest(clock_timestamp(), OLD.updated_at);
-  renewed := OLD;
-  IF OLD.status <> NEW.status AND NOT windlass.is_legal(OLD.status, NEW.status) THEN
-    RAISE EXCEPTION 'illegal transition: a job that is % cannot become %', OLD.status, NEW.status USING ERRCODE = 'WL001';
-  ELSIF NEW.version = OLD.version + 1 THEN
+  <<checked>>
+  BEGIN
+    now := greatest(clock_timestamp(), OLD.updated_at);
+    renewed := OLD;
+    IF OLD.status <> NEW.status AND NOT windlass.is_legal(OLD.status, NEW.status) THEN
+      RAISE EXCEPTION 'illegal transition: a job that is % cannot become %', OLD.status, NEW.status USING ERRCODE = 'WL001';
+    ELSIF NEW.version = OLD.version + 1 THEN
+      EXIT checked;
+    END IF;
+    renewed.due_at := NEW.due_at;
+    renewed.lease_expires_at := NEW.lease_expires_at;
+    IF OLD.status = 'running' AND renewed IS NOT DISTINCT FROM NEW THEN
+      EXIT checked;
+    END IF;
+    SELECT n.key INTO changed FROM jsonb_each(to_jsonb(NEW)) n JOIN jsonb_each(to_jsonb(OLD)) o ON o.key = n.key
+    WHERE n.value <> o.value AND n.key <> 'status' ORDER BY n.key LIMIT 1;
+    IF changed IS NOT NULL THEN
+      RAISE EXCEPTION 'jobs.% is not changed by hand; use the windlass command', changed USING ERRCODE = 'WL002';
+    END IF;
+    IF NEW.status = OLD.status THEN
+      EXIT checked;
+    ELSIF NEW.status NOT IN ('cancelled', 'failed') THEN
+      RAISE EXCEPTION 'by hand a job that is % cannot become %, only cancelled or failed; use the windlass command',
+        OLD.status, NEW.status USING ERRCODE = 'WL002';
+    END IF;
+    NEW.version := OLD.version + 1;
+    NEW.due_at := NULL; NEW.deadline_at := NULL; NEW.worker_id := NULL; NEW.lease_hash := NULL;
+    NEW.lease_expires_at := NULL; NEW.assignment := NULL; NEW.waiting_for := NULL; NEW.wait_name := NULL;
+    NEW.finished_at := now; NEW.updated_at := now;
+    IF NEW.status = 'failed' THEN
+      NEW.error_code := 'by_hand';
+      NEW.error_version := NEW.version;
+    END IF;
+    PERFORM set_config('windlass_guard.door', 'open', true);
+    INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail, is_json, payload)
+    VALUES (OLD.id, NEW.version, now, 'job_' || NEW.status, who, OLD.attempt, OLD.generation,
+      CASE NEW.status WHEN 'failed' THEN '{"code":"by_hand"}' ELSE '{"reason":"by hand"}' END,
+      CASE NEW.status WHEN 'failed' THEN true END,
+      CASE NEW.status WHEN 'failed' THEN convert_to('{"code":"by_hand","message":"failed by hand"}', 'UTF8') END)
+    RETURNING seq INTO logged;
+    PERFORM set_config('windlass_guard.door', '', true);
+    -- The first of this statement; what follows is found in the log from there.
+    IF coalesce(current_setting('windlass_guard.by_hand', true), '') = '' THEN
+      PERFORM set_config('windlass_guard.by_hand', logged::text, true);
+    END IF;
+  END checked;
+  IF NEW.status <> OLD.status THEN
+    NEW.parked := CASE WHEN NEW.status IN ('waiting', 'assigned') THEN NEW.status END;
+    NEW.assigned_to := CASE WHEN NEW.status = 'assigned' THEN NEW.worker_id END;
+    NEW.dead := CASE WHEN NEW.status IN ('failed', 'timed_out', 'cancelled') THEN NEW.status END;
+    NEW.dead_at := CASE WHEN NEW.status IN ('failed', 'timed_out', 'cancelled') THEN NEW.finished_at END;
+  END IF;
+  IF NEW.status = 'running' THEN
+    IF OLD.status = 'running' AND NEW.due_at < OLD.due_at THEN
+      UPDATE windlass.holds h SET check_at = NEW.due_at WHERE h.claim = NEW.claim AND h.check_at > NEW.due_at;
+    END IF;
     RETURN NEW;
   END IF;
-  renewed.due_at := NEW.due_at;
-  renewed.lease_expires_at := NEW.lease_expires_at;
-  IF OLD.status = 'running' AND renewed IS NOT DISTINCT FROM NEW THEN
-    RETURN NEW;
+  IF OLD.due_at IS NOT NULL THEN
+    DELETE FROM windlass.line l
+    WHERE l.queue = OLD.queue AND l.priority = OLD.priority AND l.due_at = OLD.due_at AND l.id = OLD.id;
   END IF;
-  SELECT n.key INTO changed FROM jsonb_each(to_jsonb(NEW)) n JOIN jsonb_each(to_jsonb(OLD)) o ON o.key = n.key
-  WHERE n.value <> o.value AND n.key NOT IN ('status', 'parked', 'assigned_to', 'dead', 'dead_at') ORDER BY n.key LIMIT 1;
-  IF changed IS NOT NULL THEN
-    RAISE EXCEPTION 'jobs.% is not changed by hand; use the windlass command', changed USING ERRCODE = 'WL002';
-  END IF;
-  IF NEW.status = OLD.status THEN
-    RETURN NEW;
-  ELSIF NEW.status NOT IN ('cancelled', 'failed') THEN
-    RAISE EXCEPTION 'by hand a job that is % cannot become %, only cancelled or failed; use the windlass command',
-      OLD.status, NEW.status USING ERRCODE = 'WL002';
-  END IF;
-  NEW.version := OLD.version + 1;
-  NEW.due_at := NULL; NEW.deadline_at := NULL; NEW.worker_id := NULL; NEW.lease_hash := NULL;
-  NEW.lease_expires_at := NULL; NEW.assignment := NULL; NEW.waiting_for := NULL; NEW.wait_name := NULL;
-  NEW.finished_at := now; NEW.updated_at := now;
-  IF NEW.status = 'failed' THEN
-    NEW.error_code := 'by_hand';
-    NEW.error_version := NEW.version;
-  END IF;
-  PERFORM set_config('windlass_guard.door', 'open', true);
-  INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail, is_json, payload)
-  VALUES (OLD.id, NEW.version, now, 'job_' || NEW.status, who, OLD.attempt, OLD.generation,
-    CASE NEW.status WHEN 'failed' THEN '{"code":"by_hand"}' ELSE '{"reason":"by hand"}' END,
-    CASE NEW.status WHEN 'failed' THEN true END,
-    CASE NEW.status WHEN 'failed' THEN convert_to('{"code":"by_hand","message":"failed by hand"}', 'UTF8') END)
-  RETURNING seq INTO logged;
-  PERFORM set_config('windlass_guard.door', '', true);
-  -- The first of this statement; what follows is found in the log from there.
-  IF coalesce(current_setting('windlass_guard.by_hand', true), '') = '' THEN
-    PERFORM set_config('windlass_guard.by_hand', logged::text, true);
+  IF NEW.due_at IS NOT NULL THEN
+    INSERT INTO windlass.line (queue, priority, due_at, id) VALUES (NEW.queue, NEW.priority, NEW.due_at, NEW.id);
   END IF;
   RETURN NEW;
 END $$;
@@ -152,29 +177,6 @@ BEGIN
     RAISE EXCEPTION 'jobs.% is not changed by hand; it never changes', changed USING ERRCODE = 'WL002';
   END IF;
   RETURN NEW;
-END $$;
-
--- The line and the holds follow their jobs, so that no other verb has to keep them. What is handed out leaves the line by
--- the statement that hands it out, and a completed job was held, so it is not in line. A lease that ends sooner than it was
--- to (a renewal under a forced cancel) is looked at sooner.
-CREATE OR REPLACE FUNCTION windlass.follow() RETURNS trigger LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
-BEGIN
-  IF TG_RELID <> 'windlass.jobs'::regclass THEN
-    RAISE EXCEPTION '% serves windlass.jobs only, not %', 'windlass.follow()', TG_RELID::regclass USING ERRCODE = 'WL004';
-  END IF;
-  IF NEW.status = 'running' THEN
-    UPDATE windlass.holds h SET check_at = NEW.due_at WHERE h.claim = NEW.claim AND h.check_at > NEW.due_at;
-    RETURN NULL;
-  END IF;
-  IF OLD.due_at IS NOT NULL THEN
-    DELETE FROM windlass.line l
-    WHERE l.queue = OLD.queue AND l.priority = OLD.priority AND l.due_at = OLD.due_at AND l.id = OLD.id;
-  END IF;
-  IF NEW.due_at IS NOT NULL THEN
-    INSERT INTO windlass.line (queue, priority, due_at, id) VALUES (NEW.queue, NEW.priority, NEW.due_at, NEW.id);
-  END IF;
-  RETURN NULL;
 END $$;
 
 -- History is append-only; only a purge removes it, with its job.

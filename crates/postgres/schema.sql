@@ -59,6 +59,7 @@ TABLE holds (
   worker_id text COLLATE "C" NOT NULL,
   check_at timestamp with time zone NOT NULL,
   ids uuid[] NOT NULL,
+  over uuid[] NOT NULL DEFAULT '{}'::uuid[],
   CONSTRAINT holds_pkey PRIMARY KEY (claim)
 ) WITH (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0)
 
@@ -147,26 +148,10 @@ TABLE jobs (
   created_at timestamp with time zone NOT NULL,
   started_at timestamp with time zone,
   updated_at timestamp with time zone NOT NULL,
-  parked text DEFAULT 
-CASE
-    WHEN (status = ANY (ARRAY['waiting'::text, 'assigned'::text])) THEN status
-    ELSE NULL::text
-END,
-  assigned_to text COLLATE "C" DEFAULT 
-CASE
-    WHEN (status = 'assigned'::text) THEN worker_id
-    ELSE NULL::text
-END,
-  dead text DEFAULT 
-CASE
-    WHEN (status = ANY (ARRAY['failed'::text, 'timed_out'::text, 'cancelled'::text])) THEN status
-    ELSE NULL::text
-END,
-  dead_at timestamp with time zone DEFAULT 
-CASE
-    WHEN (status = ANY (ARRAY['failed'::text, 'timed_out'::text, 'cancelled'::text])) THEN finished_at
-    ELSE NULL::timestamp with time zone
-END,
+  parked text,
+  assigned_to text COLLATE "C",
+  dead text,
+  dead_at timestamp with time zone,
   CONSTRAINT dead_has_a_reason CHECK (((status <> ALL (ARRAY['failed'::text, 'timed_out'::text])) OR ((error_code IS NOT NULL) AND (error_version IS NOT NULL)))),
   CONSTRAINT due_while_it_can_be_taken CHECK (((due_at IS NOT NULL) OR (status = ANY (ARRAY['assigned'::text, 'waiting'::text, 'completed'::text, 'failed'::text, 'timed_out'::text, 'cancelled'::text])))),
   CONSTRAINT finished_exactly_when_terminal CHECK ((((finished_at IS NOT NULL) = (status = ANY (ARRAY['completed'::text, 'failed'::text, 'timed_out'::text, 'cancelled'::text]))) AND ((finished_at IS NULL) OR (due_at IS NULL)))),
@@ -259,15 +244,13 @@ TRIGGER jobs_ended_by_hand AFTER UPDATE ON jobs FOR EACH STATEMENT EXECUTE FUNCT
 TRIGGER jobs_enqueued BEFORE INSERT ON jobs FOR EACH STATEMENT EXECUTE FUNCTION refuse_insert()
 TRIGGER jobs_facts BEFORE UPDATE OF id, queue, kind, priority, max_retries, parent_id, unique_policy, timeout_ms,
   lease_ms, grace_ms, backoff, created_at ON jobs FOR EACH ROW EXECUTE FUNCTION keep_facts()
-TRIGGER jobs_guard BEFORE UPDATE ON jobs FOR EACH ROW WHEN (new.version <> (old.version + 1) OR old.status <> new.status AND NOT (old.status = 'pending'::text AND new.status = 'running'::text OR old.status = 'running'::text AND new.status = 'completed'::text)) EXECUTE FUNCTION guard()
+TRIGGER jobs_guard BEFORE UPDATE ON jobs FOR EACH ROW WHEN (new.version <> (old.version + 1) OR
+        CASE
+            WHEN old.status = new.status THEN old.due_at IS DISTINCT FROM new.due_at
+            ELSE NOT (old.status = 'pending'::text AND new.status = 'running'::text OR old.status = 'running'::text AND new.status = 'completed'::text)
+        END) EXECUTE FUNCTION guard()
 TRIGGER jobs_kept BEFORE DELETE ON jobs FOR EACH ROW WHEN (old.finished_at IS NULL OR current_setting('windlass_guard.purging'::text,
   true) IS DISTINCT FROM 'on'::text) EXECUTE FUNCTION keep_history()
-TRIGGER jobs_line AFTER UPDATE ON jobs FOR EACH ROW WHEN (
-        CASE new.status
-            WHEN 'completed'::text THEN false
-            WHEN 'running'::text THEN old.status = 'running'::text AND new.due_at < old.due_at
-            ELSE old.due_at IS DISTINCT FROM new.due_at OR old.status <> new.status
-        END) EXECUTE FUNCTION follow()
 TRIGGER jobs_not_emptied BEFORE TRUNCATE ON jobs FOR EACH STATEMENT EXECUTE FUNCTION keep_history()
 
 VIEW dead_letter_view (id uuid, kind text, queue text, status text, waiting_for text, wait_name text, stage text,
@@ -309,7 +292,6 @@ FUNCTION enqueue(kind text, payload json DEFAULT NULL::json, queue text DEFAULT 
   notify boolean DEFAULT false) RETURNS uuid SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION finished(job jobs, at timestamp with time zone,
   who text) RETURNS void SECURITY DEFINER SET search_path=windlass, pg_temp
-FUNCTION follow() RETURNS trigger SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION grant_app(role regrole) RETURNS void SET search_path=windlass, pg_temp
 FUNCTION grant_reader(role regrole) RETURNS void SET search_path=windlass, pg_temp
 FUNCTION guard() RETURNS trigger SECURITY DEFINER SET search_path=windlass, pg_temp

@@ -3,17 +3,13 @@
 -- The server reads a condition anew for every statement, which with the whole table of transitions in it was a fifth of
 -- what it did for a claim of one job. So it is short, and false for what happens most.
 CREATE OR REPLACE TRIGGER jobs_guard BEFORE UPDATE ON windlass.jobs FOR EACH ROW
-WHEN (NEW.version <> OLD.version + 1 OR OLD.status <> NEW.status AND NOT (
-  OLD.status = 'pending' AND NEW.status = 'running' OR OLD.status = 'running' AND NEW.status = 'completed'))
+WHEN (NEW.version <> OLD.version + 1 OR CASE WHEN OLD.status = NEW.status THEN OLD.due_at IS DISTINCT FROM NEW.due_at
+  ELSE NOT (OLD.status = 'pending' AND NEW.status = 'running' OR OLD.status = 'running' AND NEW.status = 'completed') END)
 EXECUTE FUNCTION windlass.guard();
 -- Costs nothing where a statement does not name one of these columns.
 CREATE OR REPLACE TRIGGER jobs_facts BEFORE UPDATE OF id, queue, kind, priority, max_retries, parent_id, unique_policy,
   timeout_ms, lease_ms, grace_ms, backoff, created_at ON windlass.jobs FOR EACH ROW
 EXECUTE FUNCTION windlass.keep_facts();
-CREATE OR REPLACE TRIGGER jobs_line AFTER UPDATE ON windlass.jobs FOR EACH ROW
-WHEN (CASE NEW.status WHEN 'completed' THEN false WHEN 'running' THEN OLD.status = 'running' AND NEW.due_at < OLD.due_at
-  ELSE OLD.due_at IS DISTINCT FROM NEW.due_at OR OLD.status <> NEW.status END)
-EXECUTE FUNCTION windlass.follow();
 CREATE OR REPLACE TRIGGER jobs_ended_by_hand AFTER UPDATE ON windlass.jobs FOR EACH STATEMENT
 EXECUTE FUNCTION windlass.ended_by_hand();
 CREATE OR REPLACE TRIGGER job_events_immutable BEFORE UPDATE ON windlass.job_events FOR EACH ROW

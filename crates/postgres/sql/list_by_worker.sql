@@ -2,7 +2,8 @@
 -- $1 after worker  $2 after id  $3 limit
 -- Differs: what is held is found through the claims; the order is by bytes, whatever the database's language.
 SELECT j.* FROM (
-  SELECT i.id, h.worker_id, h.claim FROM windlass.holds h CROSS JOIN LATERAL unnest(h.ids) i (id) WHERE h.worker_id >= $1
+  SELECT i.id, h.worker_id, h.claim FROM windlass.holds h CROSS JOIN LATERAL unnest(h.ids || h.over) i (id)
+  WHERE h.worker_id >= $1
   UNION ALL
   SELECT id, assigned_to, NULL FROM windlass.jobs WHERE assigned_to IS NOT NULL AND assigned_to >= $1
 ) of JOIN windlass.jobs j ON j.id = of.id AND j.worker_id = of.worker_id

@@ -415,9 +415,9 @@ fn only_created(id: JobId, at: Timestamp, facts: &Facts, claim: &Claim, now: Tim
     }
 }
 
-/// What a claim is known by in the rows it took: nobody can tell the secret from it.
+/// What a claim is known by in the rows it took: nobody can tell the secret from it. Two workers with one secret are two.
 pub(crate) fn number(claim: &Claim) -> i64 {
-    let hash = Sha256::digest(claim.secret.0);
+    let hash = Sha256::new().chain_update(claim.secret.0).chain_update(claim.worker.as_str()).finalize();
     let (eight, _) = hash.split_at(8);
     eight.iter().fold(0, |number: i64, byte| number << 8 | i64::from(*byte))
 }
