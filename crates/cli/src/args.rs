@@ -8,7 +8,7 @@ pub use jobs::{
     Watching,
 };
 pub use registry::{
-    ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueuesCommand, WorkersCommand,
+    ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueueArg, QueuesCommand, WorkersCommand,
 };
 
 use crate::span::Span;

@@ -2,10 +2,11 @@
 
 use crate::api_client::{ApiClient, KeyDraft};
 use crate::args::{
-    ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueuesCommand, WorkersCommand,
+    ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueueArg, QueuesCommand, WorkersCommand,
 };
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
+use crate::shape::Reply;
 use crate::show::{self, list, moment, names, short, text};
 use serde_json::Value;
 use windlass_core::{ApprovalId, Invalid, JobId, LeaseMs, Name, QueueDefaults, Role, Who};
@@ -52,8 +53,8 @@ pub async fn queues(command: QueuesCommand, door: &ApiClient, out: &Out) -> Outc
             show::reply(out, &reply, |out, page| show_queues(out, list(page, "queues")));
             return Ok(());
         }
-        QueuesCommand::Pause(which) => door.pause(Name::parse("queue", which.queue)?, true).await?,
-        QueuesCommand::Resume(which) => door.pause(Name::parse("queue", which.queue)?, false).await?,
+        QueuesCommand::Pause(which) => pause(which, true, door).await?,
+        QueuesCommand::Resume(which) => pause(which, false, door).await?,
         QueuesCommand::Set(settings) => {
             let defaults = QueueDefaults {
                 max_retries: settings.max_retries,
@@ -68,6 +69,27 @@ pub async fn queues(command: QueuesCommand, door: &ApiClient, out: &Out) -> Outc
     };
     show::reply(out, &reply, |out, value| show_queues(out, std::slice::from_ref(&value["queue"])));
     Ok(())
+}
+
+/// Pauses or resumes a queue that is there: one with a setting, or with a job of any status. A typo is told as one.
+async fn pause(which: QueueArg, pause: bool, door: &ApiClient) -> Outcome<Reply> {
+    let name = Name::parse("queue", which.queue)?;
+    if !which.create && !is_there(&name, door).await? {
+        return Err(Failure::not_found(format!(
+            "there is no queue {name}: no job is or was in it, and nothing is set for it; `windlass queues ls` lists those \
+             that are, and --create takes this one all the same"
+        )));
+    }
+    door.pause(name, pause).await
+}
+
+async fn is_there(name: &Name, door: &ApiClient) -> Outcome<bool> {
+    let known = door.queues().await?;
+    if list(&known.value, "queues").iter().any(|queue| queue["name"] == name.as_str()) {
+        return Ok(true);
+    }
+    let pairs = vec![("queue".to_owned(), name.to_string())];
+    Ok(!list(&door.jobs(&pairs, None, 1).await?.value, "jobs").is_empty())
 }
 
 fn show_queues(out: &Out, queues: &[Value]) {

@@ -78,9 +78,7 @@ async fn on_door(command: Command, settings: &Settings, out: &Out) -> Outcome {
 fn creates(command: &Command) -> bool {
     matches!(
         command,
-        Command::Enqueue(_)
-            | Command::Keys(KeysCommand::Create(_))
-            | Command::Queues(QueuesCommand::Pause(_) | QueuesCommand::Set(_))
+        Command::Enqueue(_) | Command::Keys(KeysCommand::Create(_)) | Command::Queues(QueuesCommand::Set(_))
     )
 }
 
@@ -197,9 +195,14 @@ mod tests {
     fn reading_never_creates_a_store() {
         let command = |words: &[&str]| Cli::try_parse_from([&["windlass"], words].concat()).unwrap().command;
         assert!(creates(&command(&["enqueue", "k"])));
-        for words in
-            [&["jobs", "ls"][..], &["queues", "ls"], &["keys", "ls"], &["audit", "ls"], &["workers", "ls"]]
-        {
+        for words in [
+            &["jobs", "ls"][..],
+            &["queues", "ls"],
+            &["queues", "pause", "q"],
+            &["keys", "ls"],
+            &["audit", "ls"],
+            &["workers", "ls"],
+        ] {
             assert!(!creates(&command(words)), "{words:?}");
         }
     }

@@ -137,6 +137,27 @@ fn a_filter_meets_many_and_a_dry_run_none() {
     assert_eq!(audit["entries"][0]["actor"], bed::cli_user());
 }
 
+/// A typo pauses nothing, and creates neither a queue nor a store.
+#[test]
+fn a_queue_that_is_not_there_is_not_paused() {
+    let bed = Bed::new();
+    assert_eq!(bed.run(&["queues", "pause", "mial"]).code, 5, "there is no store");
+    assert!(!bed.path("jobs.db").exists());
+    let done = bed.enqueue(&["email.send", "--queue", "mail"]);
+    bed.run(&["jobs", "cancel", &done]).ok();
+    for verb in ["pause", "resume"] {
+        let typo = bed.run(&["queues", verb, "mial"]);
+        assert_eq!(typo.code, 3);
+        assert!(typo.err.contains("there is no queue mial") && typo.err.contains("--create"), "{}", typo.err);
+    }
+    bed.run(&["queues", "pause", "mail"]).ok();
+    bed.run(&["queues", "pause", "later", "--create"]).ok();
+    let queues = bed.json(&["queues", "ls"]);
+    let names: Vec<_> =
+        queues["queues"].as_array().unwrap().iter().map(|queue| queue["name"].clone()).collect();
+    assert_eq!(names, [json!("later"), json!("mail")]);
+}
+
 #[test]
 fn queues_are_paused_and_set_and_a_job_says_why_it_waits() {
     let bed = Bed::new();

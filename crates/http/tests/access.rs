@@ -133,6 +133,57 @@ async fn every_route_lets_in_whom_it_says() {
     assert_eq!(walked, routes().len() * ROLES.len());
 }
 
+/// (access) What is no key any more, or never was one, opens no route that needs one: revoked and expired keys, the id of a
+/// session, a link; a cookie that is none; and a lease token opens the worker verbs only.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_keeps_out_what_is_no_key() {
+    let bed = Place::memory().serve_with(|server| server.wrong_per_minute(1_000_000)).await;
+    let (id, lease) = bed.held_job().await;
+    let ask = json!({ "lease_token": lease, "name": "a", "prompt": "?" });
+    let asked = bed.post(&format!("/v1/jobs/{id}/approvals"), ask).await.is(201);
+    let link = asked["token"].as_str().unwrap().to_owned();
+    let root = bed.make_key("root", &[Role::Admin], None).await;
+    let revoked = bed.make_key("revoked", &[Role::Admin], None).await;
+    let expired = KeyText::fresh();
+    let request = PutAccessKey {
+        name: Who::parse("name", "expired").unwrap(),
+        hash: expired.hash(),
+        roles: vec![Role::Admin],
+        queues: None,
+        expires_at: Some(Timestamp::from_micros(1)),
+        actor: Actor::api(),
+    };
+    bed.store().put_access_key(request, None).await.unwrap();
+    until("the server knows that there are keys", async || bed.get("/v1/jobs").await.status == 401).await;
+    let gone =
+        bed.running.request(Method::DELETE, "/v1/keys/revoked").bearer_auth(&root).send().await.unwrap();
+    assert_eq!(gone.status(), 200);
+    let signed = bed.running.request(Method::POST, "/v1/session").json(&json!({ "key": root })).send().await;
+    let cookie = signed.unwrap().headers()["set-cookie"].to_str().unwrap().to_owned();
+    let session = cookie.split(['=', ';']).nth(1).unwrap().to_owned();
+    for route in routes() {
+        if route.access == Access::Everybody {
+            continue;
+        }
+        for (what, bearer) in [
+            ("revoked", &revoked),
+            ("expired", &expired.as_str().to_owned()),
+            ("session", &session),
+            ("link", &link),
+        ] {
+            let (status, code) = walk(&bed, &route.method, route.path, Some(bearer)).await;
+            assert_eq!((status, code.as_str()), (401, "unauthorized"), "{route:?} with a {what}");
+        }
+        let (status, code) = walk(&bed, &route.method, route.path, Some(&lease)).await;
+        assert_eq!(code == "forbidden", !route.by_lease, "{route:?} with a lease: {status} {code}");
+        let request = bed.running.request(route.method.clone(), &filled(route.path));
+        let request =
+            request.header("cookie", format!("windlass={root}")).header("sec-fetch-site", "same-origin");
+        let shown = Answer::of(request.json(&json!({})).send().await.unwrap()).await;
+        assert_eq!(shown.status, 401, "{route:?} with a key as cookie: {}", shown.text);
+    }
+}
+
 /// (access) Without keys: only local names, no other site's page, nothing through a proxy.
 #[tokio::test(flavor = "multi_thread")]
 async fn without_keys_only_this_machine_is_served() {

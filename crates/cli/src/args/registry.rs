@@ -62,6 +62,9 @@ pub enum QueuesCommand {
 pub struct QueueArg {
     /// Which queue
     pub queue: String,
+    /// Also a queue in which nothing is and nothing was
+    #[arg(long)]
+    pub create: bool,
 }
 
 /// `windlass queues set`
