@@ -120,6 +120,11 @@ impl HandlerError {
         self.then == Then::Permanent
     }
 
+    /// Whether trying the same again is not wanted: it is permanent, a snooze, or a stop on request.
+    pub fn is_final(&self) -> bool {
+        !matches!(self.then, Then::Retry | Then::RetryAt(_))
+    }
+
     /// What went wrong, in words.
     pub fn message(&self) -> &str {
         &self.message

@@ -3,6 +3,7 @@
 use crate::attempt::Attempt;
 use crate::error::HandlerError;
 use std::collections::{HashMap, HashSet};
+use std::sync::PoisonError;
 use windlass_core::step::{Recorded, RecordedStep, RecordedWait};
 use windlass_core::{JobId, Name, Payload, WaitFor, Wake};
 use windlass_store::RecordStep;
@@ -13,6 +14,8 @@ pub(crate) struct Names {
     steps: HashSet<Name>,
     waits: HashSet<(WaitFor, Name)>,
     children: HashSet<Name>,
+    /// How many signals of a name this attempt has taken.
+    signals: HashMap<Name, usize>,
 }
 
 /// What earlier attempts left on record, found by name.
@@ -58,6 +61,14 @@ impl Attempt {
     pub fn take_child_name(&self, name: &Name) -> Result<JobId, HandlerError> {
         let fresh = self.names().lock().is_ok_and(|mut names| names.children.insert(name.clone()));
         if fresh { Ok(self.child_id(name)) } else { Err(used_twice("child", name)) }
+    }
+
+    /// Which signal of this name comes next in this attempt.
+    pub(crate) fn next_signal(&self, name: &Name) -> usize {
+        let mut names = self.names().lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = names.signals.entry(name.clone()).or_default();
+        *taken += 1;
+        *taken - 1
     }
 
     /// Takes the name of a wait for children for this attempt.

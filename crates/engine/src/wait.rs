@@ -69,6 +69,18 @@ impl Attempt {
         self.wait(Wait { waits_for, name, until: None, expires_at }).await
     }
 
+    /// Waits for the next signal of this name: the first call of an attempt gives the first that the job took here, and so on.
+    pub async fn recv(&self, name: &Name) -> Result<Wake, HandlerError> {
+        let place = self.next_signal(name);
+        let key = (WaitFor::Signal, name.clone());
+        if let Some(wake) = self.on_record().await?.waits.get(&key).and_then(|wakes| wakes.get(place)) {
+            return Ok(wake.clone());
+        }
+        let wait =
+            Wait { waits_for: WaitFor::Signal, name: Some(name.clone()), until: None, expires_at: None };
+        Err(self.wait_anew(wait).await)
+    }
+
     /// Waits for all children to finish, those that this attempt added included. Past the expiry the wait ends without
     /// them.
     pub async fn join(&self, name: &Name, expires: Option<Duration>) -> Result<Wake, HandlerError> {

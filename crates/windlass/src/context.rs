@@ -3,6 +3,7 @@
 //! The verbs are in files of their own: `step`, `tool`, `pause` (sleep and signals), `approve`, `spawn`, `tx`.
 
 use crate::client::Client;
+use crate::saga::Undos;
 use crate::value::{encode, named, read};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -22,6 +23,8 @@ pub struct Context<S = ()> {
     pub(crate) client: Client,
     /// Whether the attempt was completed inside the handler's own transaction.
     pub(crate) completed: Arc<AtomicBool>,
+    /// What to undo if the job fails for good.
+    pub(crate) undos: Undos,
 }
 
 impl<S> Clone for Context<S> {
@@ -31,6 +34,7 @@ impl<S> Clone for Context<S> {
             state: Arc::clone(&self.state),
             client: self.client.clone(),
             completed: Arc::clone(&self.completed),
+            undos: self.undos.clone(),
         }
     }
 }
@@ -43,7 +47,7 @@ impl<S> std::fmt::Debug for Context<S> {
 
 impl<S> Context<S> {
     pub(crate) fn new(attempt: Attempt, state: Arc<S>, client: Client) -> Self {
-        Self { attempt, state, client, completed: Arc::default() }
+        Self { attempt, state, client, completed: Arc::default(), undos: Undos::default() }
     }
 
     /// The program's own state, as the worker was given it.

@@ -9,11 +9,14 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_core::limits::{HORIZON_MS, Invalid, PAYLOAD_MAX_BYTES};
+use windlass_core::limits::{HORIZON_MS, Invalid, PAYLOAD_MAX_BYTES, TIMEOUT_MAX_MS};
 use windlass_core::unique::{Policy as UniquePolicy, Scope, Unique};
 use windlass_core::{Facts, JobId, Name, NewJob, Payload};
 use windlass_engine::{Policies, Policy};
 use windlass_store::{BatchRefusal, Enqueued, fresh};
+
+/// Under which key of its metadata a job carries the version of its payload.
+pub(crate) const PAYLOAD_VERSION: &str = "payload_version";
 
 /// A job on its way into the store, with its options: what [`Client::enqueue_many`] takes. Any job is one, and so is
 /// what [`Client::enqueue`] gives.
@@ -36,7 +39,14 @@ struct UniqueWish {
 
 impl<J: Job> From<J> for Request {
     fn from(job: J) -> Self {
-        Self { job: new_job(&job), own: Policy::default(), unique: None }
+        let own = Policy {
+            max_retries: J::MAX_RETRIES.map(|retries| i32::try_from(retries).unwrap_or(i32::MAX)),
+            timeout_ms: J::TIMEOUT.map(|timeout| millis(timeout, TIMEOUT_MAX_MS)),
+            backoff: J::backoff(),
+            ..Policy::default()
+        };
+        let unique = J::UNIQUE.map(|policy| UniqueWish { key: None, by_kind: None, policy });
+        Self { job: new_job(&job), own, unique }
     }
 }
 
@@ -47,7 +57,11 @@ impl From<Enqueue> for Request {
 }
 
 fn new_job<J: Job>(job: &J) -> Result<NewJob, Invalid> {
-    let facts = Facts::new(Name::parse("kind", J::KIND)?, Name::parse("queue", J::QUEUE)?);
+    let mut facts = Facts::new(Name::parse("kind", J::KIND)?, Name::parse("queue", J::QUEUE)?);
+    facts.priority = J::PRIORITY;
+    if J::VERSION != 1 {
+        facts.metadata.insert(PAYLOAD_VERSION.to_owned(), J::VERSION.into());
+    }
     let payload = Payload::from_value("payload", job, PAYLOAD_MAX_BYTES)?;
     Ok(NewJob { id: fresh::job_id(), facts, payload: Some(payload), parent_token: None })
 }

@@ -16,5 +16,8 @@ pub struct WaitsAndApprovals;
 #[doc = include_str!("../../../docs/learn/transactions-and-fencing.md")]
 pub struct TransactionsAndFencing;
 
+#[doc = include_str!("../../../docs/learn/deployments.md")]
+pub struct Deployments;
+
 #[doc = include_str!("../../../docs/learn/testing.md")]
 pub struct Testing;

@@ -8,14 +8,10 @@
 //! use serde::{Deserialize, Serialize};
 //! use std::time::Duration;
 //!
-//! #[derive(Serialize, Deserialize)]
+//! #[derive(Serialize, Deserialize, windlass::Job)]
+//! #[job(kind = "email.send", output = MessageId)]
 //! struct SendEmail {
 //!     to: String,
-//! }
-//!
-//! impl windlass::Job for SendEmail {
-//!     const KIND: &str = "email.send";
-//!     type Output = MessageId;
 //! }
 //!
 //! # type MessageId = u64;
@@ -59,6 +55,7 @@
 //! Features: `sqlite` (default), `postgres`, `sqlx` (its transactions; needs Rust 1.94). The memory store is always there.
 
 mod approve;
+mod batch;
 mod client;
 mod connect;
 mod context;
@@ -73,6 +70,7 @@ mod operate;
 mod options;
 mod pause;
 mod repeat;
+mod saga;
 mod spawn;
 mod step;
 mod tail;
@@ -95,12 +93,15 @@ pub use events::Events;
 pub use job::Job;
 pub use operate::{Cancel, Cancelling, Decide, Fork, Redrive, Signal};
 pub use pause::{WaitFor, WaitForUntil};
+pub use serde_json;
 pub use spawn::{Child, Spawn};
+pub use step::Step;
 pub use tool::{InDoubt, Tool};
 #[cfg(feature = "postgres")]
 pub use tx::{EnqueueIn, Transaction};
 pub use watch::{Feed, Watch};
-pub use worker::Worker;
+pub use windlass_derive::Job;
+pub use worker::{OnUnreadable, Worker};
 
 pub use windlass_core::limits::{self, Invalid};
 pub use windlass_core::unique::Policy as UniquePolicy;

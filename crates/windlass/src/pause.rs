@@ -52,6 +52,28 @@ impl<S: Send + Sync + 'static> Context<S> {
     pub fn wait_for<'a, T: DeserializeOwned>(&'a self, name: &'a str) -> WaitFor<'a, S, T> {
         WaitFor { ctx: self, name, brings: PhantomData }
     }
+
+    /// Waits for the next signal of this name without a worker, and gives what it brought: each once, in the order they came.
+    /// The first call of an attempt gives the first signal that the job ever received here, so a loop sees all of them again
+    /// after a restart, and goes on where it was.
+    ///
+    /// ```
+    /// # use windlass::{Context, HandlerError};
+    /// # #[derive(serde::Deserialize)] enum Message { Add(i64), Done }
+    /// async fn handle(ctx: Context) -> Result<i64, HandlerError> {
+    ///     let mut sum = 0;
+    ///     loop {
+    ///         match ctx.recv::<Message>("message").await? {
+    ///             Message::Add(n) => sum += n,
+    ///             Message::Done => return Ok(sum),
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    pub async fn recv<T: DeserializeOwned>(&self, name: &str) -> Result<T, HandlerError> {
+        let wake = self.attempt.recv(&named("signal", name)?).await?;
+        brought(name, &wake)
+    }
 }
 
 /// Waits for a signal when awaited. Made by [`Context::wait_for`].

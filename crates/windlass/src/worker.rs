@@ -1,7 +1,9 @@
 //! A worker with typed handlers: from bytes to a job, from an output to bytes, around the engine's own.
 
+use crate::batch::Batches;
 use crate::client::Client;
 use crate::context::Context;
+use crate::enqueue::PAYLOAD_VERSION;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::value::{encode, read};
@@ -13,6 +15,18 @@ use tower::{Layer, Service};
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
 use windlass_core::{Metadata, Name, Payload};
 use windlass_engine::{Attempt, BoxError, Handler, HandlerError, Handlers, Health, RunError, Shutdown};
+
+/// What becomes of a job whose payload this program cannot read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum OnUnreadable {
+    /// It fails for good, with the code `payload_unreadable`.
+    #[default]
+    Fail,
+    /// It is left to another worker, and comes back after this time if none took it: right while an older program and a newer
+    /// one run side by side.
+    Release(Duration),
+}
 
 type Wrap = Box<dyn Fn(Handler) -> Handler + Send + Sync>;
 
@@ -55,6 +69,7 @@ pub struct Worker<S = ()> {
     queues: Vec<String>,
     handlers: Vec<(String, Handler)>,
     wraps: Vec<Wrap>,
+    on_unreadable: OnUnreadable,
 }
 
 impl Worker<()> {
@@ -63,14 +78,15 @@ impl Worker<()> {
         let inner =
             windlass_engine::Worker::new(Arc::clone(client.store())).offers(client.inner.offers.clone());
         let state = Arc::new(());
-        Self { client, state, inner, queues: Vec::new(), handlers: Vec::new(), wraps: Vec::new() }
+        let (queues, handlers, wraps) = (Vec::new(), Vec::new(), Vec::new());
+        Self { client, state, inner, queues, handlers, wraps, on_unreadable: OnUnreadable::Fail }
     }
 
     /// The program's own state: connections, settings, whatever handlers need. They find it with
     /// [`Context::state`](crate::Context::state). Handlers that are given after this get it.
     pub fn state<S: Send + Sync + 'static>(self, state: S) -> Worker<S> {
-        let Self { client, state: _, inner, queues, handlers, wraps } = self;
-        Worker { client, state: Arc::new(state), inner, queues, handlers, wraps }
+        let Self { client, state: _, inner, queues, handlers, wraps, on_unreadable } = self;
+        Worker { client, state: Arc::new(state), inner, queues, handlers, wraps, on_unreadable }
     }
 }
 
@@ -91,27 +107,106 @@ impl<S: Send + Sync + 'static> Worker<S> {
 
     /// Runs jobs of a type with an async function. Jobs of kinds without a handler are left to other workers.
     ///
-    /// A payload that does not read as the type, and an output that is too large, fail the job for good, with the reason.
+    /// A payload that does not read as the type fails the job for good, unless [`Worker::on_unreadable`] says otherwise; so
+    /// does an output that is too large. An older payload is given to [`Job::upgrade`] first.
     pub fn handle<J, F, Fut>(mut self, handler: F) -> Self
     where
         J: Job,
         F: Fn(J, Context<S>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<J::Output, HandlerError>> + Send + 'static,
     {
-        let parts = Arc::new((handler, Arc::clone(&self.state), self.client.clone()));
+        let parts = Arc::new((handler, Arc::clone(&self.state), self.client.clone(), self.on_unreadable));
         let run = move |attempt: Attempt| {
             let parts = Arc::clone(&parts);
             async move {
-                let (handler, state, client) = &*parts;
-                let job = payload::<J>(&attempt)?;
+                let (handler, state, client, on_unreadable) = &*parts;
+                let job = payload::<J>(&attempt, *on_unreadable)?;
                 let ctx = Context::new(attempt, Arc::clone(state), client.clone());
-                let output = handler(job, ctx.clone()).await?;
+                let output = crate::saga::run(&ctx, handler(job, ctx.clone())).await?;
                 #[cfg(feature = "postgres")]
                 crate::tx::check_committed(&ctx).await?;
                 result(&output)
             }
         };
         self.handlers.push((J::KIND.to_owned(), Handler::from_fn(run)));
+        self
+    }
+
+    /// Runs jobs of a type with a function that blocks its thread, on tokio's pool for that. A cancel or the end of a worker
+    /// does not stop such a function: look at [`Context::is_cancelled`](crate::Context::is_cancelled) now and then.
+    ///
+    /// ```
+    /// # use windlass::{Context, HandlerError, Worker};
+    /// # #[derive(serde::Serialize, serde::Deserialize, windlass::Job)]
+    /// # #[job(kind = "thumbnail", output = u64)]
+    /// # struct Thumbnail { width: u64 }
+    /// # fn example(client: windlass::Client) -> Worker {
+    /// Worker::new(client).queue("default", 4).handle_blocking(|job: Thumbnail, ctx: Context| {
+    ///     let mut sum = 0;
+    ///     for pixel in 0..job.width {
+    ///         if ctx.is_cancelled() {
+    ///             return Err(HandlerError::cancelled());
+    ///         }
+    ///         sum += pixel; // whatever takes long
+    ///     }
+    ///     Ok(sum)
+    /// })
+    /// # }
+    /// ```
+    pub fn handle_blocking<J, F>(self, handler: F) -> Self
+    where
+        J: Job,
+        F: Fn(J, Context<S>) -> Result<J::Output, HandlerError> + Send + Sync + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.handle(move |job: J, ctx| {
+            let handler = Arc::clone(&handler);
+            async move {
+                let ended = tokio::task::spawn_blocking(move || handler(job, ctx)).await;
+                ended.unwrap_or_else(|e| match e.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    Err(e) => Err(HandlerError::retry(e)),
+                })
+            }
+        })
+    }
+
+    /// Runs jobs of a type together: up to `max` of them in one call, or as many as came within `wait` of the first. The
+    /// handler gives one outcome for each, in the same order. Let the queue run at least `max` at once, and wait for nothing
+    /// inside: sleeps, signals and approvals belong to one job.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use windlass::{Context, HandlerError, Worker};
+    /// # #[derive(serde::Serialize, serde::Deserialize, windlass::Job)]
+    /// # #[job(kind = "row")]
+    /// # struct Row { n: u64 }
+    /// # async fn insert(rows: &[u64]) -> Result<(), std::io::Error> { Ok(()) }
+    /// # fn example(client: windlass::Client) -> Worker {
+    /// let handler = |jobs: Vec<(Row, Context)>| async move {
+    ///     let rows: Vec<u64> = jobs.iter().map(|(row, _)| row.n).collect();
+    ///     let inserted = insert(&rows).await;
+    ///     jobs.iter().map(|_| inserted.as_ref().map(|()| ()).map_err(HandlerError::retry)).collect()
+    /// };
+    /// Worker::new(client).queue("default", 500).handle_batch(500, Duration::from_millis(20), handler)
+    /// # }
+    /// ```
+    pub fn handle_batch<J, F, Fut>(self, max: usize, wait: Duration, handler: F) -> Self
+    where
+        J: Job,
+        F: Fn(Vec<(J, Context<S>)>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Vec<Result<J::Output, HandlerError>>> + Send + 'static,
+    {
+        let parts = Arc::new((Batches::new(max, wait), handler));
+        self.handle(move |job: J, ctx| {
+            let parts = Arc::clone(&parts);
+            async move { parts.0.join(job, ctx, &parts.1).await }
+        })
+    }
+
+    /// What becomes of jobs whose payload this program cannot read, for handlers that are given after this.
+    pub fn on_unreadable(mut self, on_unreadable: OnUnreadable) -> Self {
+        self.on_unreadable = on_unreadable;
         self
     }
 
@@ -242,8 +337,24 @@ impl<S: Send + Sync + 'static> Worker<S> {
     }
 }
 
-fn payload<J: Job>(attempt: &Attempt) -> Result<J, HandlerError> {
-    read("the payload", attempt.payload()).map_err(|e: HandlerError| e.code("payload_unreadable"))
+fn payload<J: Job>(attempt: &Attempt, on_unreadable: OnUnreadable) -> Result<J, HandlerError> {
+    let version = attempt.metadata().get(PAYLOAD_VERSION).and_then(serde_json::Value::as_u64).unwrap_or(1);
+    let read = match u32::try_from(version) {
+        Ok(version) if version == J::VERSION => read("the payload", attempt.payload()),
+        Ok(older) if older < J::VERSION => {
+            let value = read::<serde_json::Value>("the payload", attempt.payload())?;
+            serde_json::from_value(J::upgrade(older, value)?).map_err(HandlerError::permanent)
+        }
+        _ => {
+            let message =
+                format!("the payload is of version {version}, and this program knows {}", J::VERSION);
+            Err(HandlerError::permanent(message))
+        }
+    };
+    match (read, on_unreadable) {
+        (Err(_), OnUnreadable::Release(after)) => Err(HandlerError::snooze(after)),
+        (read, _) => read.map_err(|e| e.code("payload_unreadable")),
+    }
 }
 
 fn result(output: &impl serde::Serialize) -> Result<Option<Payload>, HandlerError> {

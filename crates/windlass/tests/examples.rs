@@ -37,6 +37,16 @@ fn fan_out() {
     assert_eq!(said, "10 children joined in attempt 2\n168 primes below 1000\n");
 }
 
+/// J11, J12
+#[test]
+fn saga() {
+    let said = run_on_sqlite("saga");
+    let booked = "booked a flight to Lisbon and a car\n";
+    let undone =
+        "given back: a car\ngiven back: a flight to Ghent\nthe hotel is full Some(Full { rooms: 0 })\n";
+    assert!(said.contains(booked) && said.ends_with(undone), "{said}");
+}
+
 /// M13
 #[test]
 fn shutdown() {
