@@ -1,4 +1,6 @@
 -- What people call from SQL, in their own transaction: enqueue, cancel, signal, assert_lease, complete, and stable views.
+-- Second copies of rules of core, compared with them by the differential test: enqueue of core/src/enqueue.rs, cancel of
+-- operate.rs, signal, assert_lease and complete of decide.rs; their limits are those of limits.rs (tests/limits.rs).
 -- Re-created like guard.sql. Errors have SQLSTATEs of their own, class WL.
 --   WL005 invalid value   WL006 no such job   WL007 the job has finished   WL008 not leased   WL009 lease expired
 --   WL010 lease mismatch  WL011 event key used for something else  WL012 the id is taken: job_exists
@@ -153,9 +155,6 @@ BEGIN
     scope_text := CASE coalesce(unique_scope, 'queue') WHEN 'queue' THEN 'queue:' || queue ELSE 'kind:' || kind END;
   END IF;
   SELECT * INTO parent FROM windlass.jobs j WHERE j.id = parent_id FOR UPDATE;
-  IF parent_id IS NOT NULL AND NOT FOUND THEN
-    RAISE EXCEPTION 'there is no job % to be the parent', parent_id USING ERRCODE = 'WL006';
-  END IF;
   WHILE scope_text IS NOT NULL LOOP
     INSERT INTO windlass.job_keys AS k (scope, key, job_id, payload_hash, expires_at)
     VALUES (scope_text, unique_key, job, coalesce(sha256(bytes), decode(repeat('00', 32), 'hex')),
@@ -169,6 +168,9 @@ BEGIN
       RETURN holder;
     END IF;
   END LOOP;
+  IF parent_id IS NOT NULL AND parent.id IS NULL THEN
+    RAISE EXCEPTION 'there is no job % to be the parent', parent_id USING ERRCODE = 'WL006';
+  END IF;
   facts := jsonb_strip_nulls(jsonb_build_object('kind', kind, 'queue', queue, 'priority', priority,
     'run_at', CASE WHEN run_at IS NOT NULL THEN jsonb_build_object('at', (extract(epoch FROM run_at) * 1000000)::bigint)
       WHEN delay IS NOT NULL THEN jsonb_build_object('after', windlass.ms(delay)) END,
@@ -302,7 +304,7 @@ BEGIN
     worker_id = NULL, lease_hash = NULL, lease_expires_at = NULL, assignment = NULL, waiting_for = NULL, wait_name = NULL,
     finished_at = at, updated_at = at
   WHERE j.id = job RETURNING j.* INTO row;
-  PERFORM windlass.finished(row, at, who);
+  PERFORM windlass.finished(row, at, 'engine');
   RETURN 'cancelled';
 END $$;
 

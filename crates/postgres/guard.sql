@@ -7,7 +7,7 @@ CREATE OR REPLACE FUNCTION windlass.sql_actor() RETURNS text LANGUAGE sql STABLE
   SELECT 'sql:' || regexp_replace(session_user, '[\u0001-\u001f\u007f-\u009f]', '?', 'g')
 $$;
 
--- What a job's end entails: its key, its approvals, its parent.
+-- What a job's end entails: its key, its approvals, its parent. A second copy of `Ending` in core/src/end.rs.
 CREATE OR REPLACE FUNCTION windlass.finished(job windlass.jobs, at timestamptz, who text) RETURNS void LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
 DECLARE

@@ -70,6 +70,22 @@ async fn redrive_sends_dead_jobs_back() {
     }
 }
 
+/// R14: what was decided on an older version changes nothing, and the answer says at which the job is.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_on_an_older_version_is_refused() {
+    for bed in beds().await {
+        let id = bed.put_job(json!({})).await;
+        for (name, status) in [("fork", 201), ("cancel", 200)] {
+            let old = verb(&bed, &id, name, json!({ "expected_version": 7 })).await;
+            assert_eq!(old.refused(409, "version_mismatch")["current_version"], 1, "{name}");
+            verb(&bed, &id, name, json!({ "expected_version": 1 })).await.is(status);
+        }
+        let old = verb(&bed, &id, "redrive", json!({ "expected_version": 1 })).await;
+        assert_eq!(old.refused(409, "version_mismatch")["current_version"], 2);
+        verb(&bed, &id, "redrive", json!({ "expected_version": 2 })).await.is(200);
+    }
+}
+
 /// (http) A fork begins with the log of another job, once per key.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_fork_begins_with_a_log() {

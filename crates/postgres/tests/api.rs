@@ -685,6 +685,27 @@ fn a_family_ends_through_sql() {
 }
 
 /// M7, M8: the views show every job and event, and no secret is among them.
+/// M3, M7: the same answers and the same log as of the engine's own verbs: a unique key that is taken is answered before
+/// the parent is looked at, and a parent learns of a child's end from the engine.
+#[test]
+fn sql_keeps_to_the_order_and_the_actors_of_the_rules() {
+    wait_for(async {
+        let (bed, hand, _database) = place().await;
+        let first = enqueue(&hand, "'work', unique_key => 'k'").await;
+        let nobody = format!("parent_id => '{}'", bed.id().as_uuid());
+        assert_eq!(enqueue(&hand, &format!("'work', unique_key => 'k', {nobody}")).await, first);
+        let orphan = format!("SELECT windlass.enqueue('work', unique_key => 'other', {nobody})");
+        assert_eq!(refused(&hand, &orphan).await, "WL006");
+        assert_eq!(count(&hand, "job_keys").await, 1, "a refused job takes no key");
+        let parent = bed.a_job(None).await;
+        let child = enqueue(&hand, &format!("'work', parent_id => '{}'", parent.as_uuid())).await;
+        run(&hand, &format!("SELECT windlass.cancel('{}')", child.as_uuid())).await;
+        let told = bed.log(parent).await.pop().expect("the parent has a log");
+        assert_eq!((told.what.type_name(), told.actor.as_str()), ("job_child_finished", "engine"));
+        invariants::check(&bed).await;
+    });
+}
+
 #[test]
 fn views_show_everything_but_secrets() {
     wait_for(async {

@@ -267,7 +267,7 @@ impl ReferenceStateMachine for Plan {
             _ => prop_oneof![10 => on_leases(), 10 => on_jobs(), 6 => on_waits(), 5 => on_surroundings()]
                 .boxed(),
         };
-        let by_sql = proptest::bool::weighted(0.3);
+        let by_sql = proptest::bool::weighted(0.5);
         (wait_ms, act, by_sql).prop_map(|(wait_ms, act, by_sql)| Turn { wait_ms, act, by_sql }).boxed()
     }
 
