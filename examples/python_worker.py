@@ -69,7 +69,8 @@ class Run:
         while not self.done.wait(LEASE / 3):
             lease = {"job_id": self.job["id"], "token": self.token}
             answer = call("POST", "/v1/heartbeat", {"worker_id": WORKER, "leases": [lease], "extend": LEASE})["leases"][0]
-            if not answer["ok"] and not self.done.is_set():
+            lost = not answer["ok"] and answer["code"] != "job_busy"  # busy: its row is locked, the lease stands
+            if lost and not self.done.is_set():
                 os._exit(1)  # the job is no longer ours: stop, whatever the handler does; a supervisor starts us again
 
 def order(run):

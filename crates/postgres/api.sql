@@ -155,18 +155,19 @@ BEGIN
     scope_text := CASE coalesce(unique_scope, 'queue') WHEN 'queue' THEN 'queue:' || queue ELSE 'kind:' || kind END;
   END IF;
   SELECT * INTO parent FROM windlass.jobs j WHERE j.id = parent_id FOR UPDATE;
+  -- A key that is taken is read and not locked: this transaction may stay open, and its holder must be able to end.
   WHILE scope_text IS NOT NULL LOOP
-    INSERT INTO windlass.job_keys AS k (scope, key, job_id, payload_hash, expires_at)
-    VALUES (scope_text, unique_key, job, coalesce(sha256(bytes), decode(repeat('00', 32), 'hex')),
-      at + windlass.ms(unique_ttl) * interval '1 millisecond')
-    ON CONFLICT ON CONSTRAINT job_keys_pkey DO UPDATE SET job_id = excluded.job_id, payload_hash = excluded.payload_hash,
-      expires_at = excluded.expires_at WHERE k.expires_at <= at
-    RETURNING k.job_id INTO holder;
-    EXIT WHEN holder IS NOT NULL;
-    SELECT k.job_id INTO holder FROM windlass.job_keys k WHERE k.scope = scope_text AND k.key = unique_key;
-    IF holder IS NOT NULL THEN
+    SELECT k.job_id INTO holder FROM windlass.job_keys k
+    WHERE k.scope = scope_text AND k.key = unique_key AND (k.expires_at IS NULL OR k.expires_at > at);
+    IF FOUND THEN
       RETURN holder;
     END IF;
+    DELETE FROM windlass.job_keys k WHERE k.scope = scope_text AND k.key = unique_key AND k.expires_at <= at;
+    INSERT INTO windlass.job_keys (scope, key, job_id, payload_hash, expires_at)
+    VALUES (scope_text, unique_key, job, coalesce(sha256(bytes), decode(repeat('00', 32), 'hex')),
+      at + windlass.ms(unique_ttl) * interval '1 millisecond')
+    ON CONFLICT ON CONSTRAINT job_keys_pkey DO NOTHING;
+    EXIT WHEN FOUND;
   END LOOP;
   IF parent_id IS NOT NULL AND parent.id IS NULL THEN
     RAISE EXCEPTION 'there is no job % to be the parent', parent_id USING ERRCODE = 'WL006';
@@ -210,12 +211,14 @@ BEGIN
   RETURN job;
 END $$;
 
--- Locks a job and checks that the token is its live lease; raises why not.
+-- Locks a job, its parent first, and checks that the token is its live lease; raises why not. Parents come first in the
+-- order of locks: a completion in the same transaction tells the parent, and whoever else ends a child locks it first too.
 CREATE OR REPLACE FUNCTION windlass.assert_lease(job uuid, token text) RETURNS windlass.jobs LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
 DECLARE
   row windlass.jobs;
 BEGIN
+  PERFORM 1 FROM windlass.jobs p WHERE p.id = (SELECT parent_id FROM windlass.jobs j WHERE j.id = job) FOR UPDATE;
   SELECT * INTO row FROM windlass.jobs j WHERE j.id = job FOR UPDATE;
   IF NOT FOUND THEN
     RAISE EXCEPTION 'there is no job %', job USING ERRCODE = 'WL006';
@@ -241,7 +244,6 @@ DECLARE
   at timestamptz;
   who text;
 BEGIN
-  PERFORM 1 FROM windlass.jobs p WHERE p.id = (SELECT parent_id FROM windlass.jobs j WHERE j.id = job) FOR UPDATE;
   row := windlass.assert_lease(job, token);
   PERFORM windlass.check_within('result', octet_length(result::text), 0, 1048576), windlass.check_depth('result', result);
   at := greatest(clock_timestamp(), row.updated_at);

@@ -82,6 +82,7 @@ impl From<Refusal> for Failure {
         let exit = match &refusal {
             Refusal::Invalid(_) | Refusal::ApprovalTokenMalformed => Exit::Usage,
             Refusal::NotFound | Refusal::ApprovalNotFound | Refusal::ApprovalTokenWrong => Exit::NotFound,
+            Refusal::Busy => Exit::Unavailable,
             _ => Exit::Refused,
         };
         Self::new(exit, refusal.code(), refusal.to_string())
@@ -90,8 +91,11 @@ impl From<Refusal> for Failure {
 
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
-        let code =
-            if matches!(error, StoreError::Indeterminate(_)) { "outcome_unknown" } else { "unavailable" };
+        let code = match error {
+            StoreError::Indeterminate(_) => "outcome_unknown",
+            StoreError::Busy(_) => "job_busy",
+            _ => "unavailable",
+        };
         Self::new(Exit::Unavailable, code, error.to_string())
     }
 }
@@ -123,6 +127,7 @@ mod tests {
         let exit = |refusal: Refusal| Failure::from(refusal).exit as u8;
         assert_eq!(exit(Refusal::NotFound), 3);
         assert_eq!(exit(Refusal::Completed), 4);
+        assert_eq!(exit(Refusal::Busy), 5);
         assert_eq!(exit(Invalid::new("priority", 9, "must be between -5 and 5").into()), 2);
         assert_eq!(Failure::from(StoreError::Unavailable("gone".into())).exit as u8, 5);
     }

@@ -80,7 +80,7 @@ async fn check(store: &Arc<dyn Store>, listed: &Listed) -> Outcome<Result<u64, S
         let request = ReadEvents { job: row.id, after: version, limit: EVENTS, newest_first: false };
         let events = match store.events(request, None).await {
             Ok(events) => events,
-            Err(StoreError::Unavailable(why)) if why.contains("does not read back") => return Ok(Err(why)),
+            Err(corrupt @ StoreError::Corrupt { .. }) => return Ok(Err(corrupt.to_string())),
             Err(error) => return Err(error.into()),
         };
         if events.is_empty() {

@@ -34,6 +34,11 @@ pub type Answer = Result<Done, Refusal>;
 /// Why nothing was changed. Where several reasons hold, the first of this order is told.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
+    /// Another transaction keeps the job's row, or its parent's, locked: the job was not looked at. Ask again.
+    #[error(
+        "another transaction keeps the job or its parent locked; nothing was changed, send the same request again"
+    )]
+    Busy,
     /// No such job.
     #[error("there is no such job; it was never enqueued here, or was removed after it finished")]
     NotFound,
@@ -118,6 +123,7 @@ impl Refusal {
     /// The stable code of the public contract.
     pub const fn code(&self) -> &'static str {
         match self {
+            Self::Busy => "job_busy",
             Self::NotFound => "not_found",
             Self::Finished(_) => "job_finished",
             Self::NotLeased(_) => "not_leased",

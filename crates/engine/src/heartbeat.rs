@@ -6,6 +6,7 @@ use crate::control::Standing;
 use crate::engine::Shared;
 use crate::health;
 use crate::leases::Held;
+use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,38 +15,56 @@ use windlass_core::limits::BATCH_MAX;
 use windlass_core::{LeaseMs, Refusal, Status};
 use windlass_store::{Extend, Extended, StoreError};
 
-/// Renews until the worker has ended.
+/// How soon a lease whose row was locked is asked for again, at most.
+const BUSY_AGAIN: Duration = Duration::from_millis(500);
+
+/// Renews until the worker has ended. Renewals run beside each other: a slow one delays no other.
 pub(crate) async fn renew(shared: Arc<Shared>) {
+    let mut sent = FuturesUnordered::new();
     loop {
-        shared.leases.renewal().await;
+        tokio::select! {
+            () = shared.leases.renewal() => {}
+            Some(()) = sent.next() => continue,
+        }
         // Leases of different lengths are renewed each for its own.
         let mut lengths: BTreeMap<LeaseMs, Vec<Held>> = BTreeMap::new();
         for lease in shared.leases.due(Instant::now()) {
             lengths.entry(lease.lease_ms).or_default().push(lease);
         }
         for (lease_ms, leases) in lengths {
+            // Its answer moves this; without one the next renewal is due when this one is given up.
+            shared.leases.again_at(&leases, Instant::now() + patience(lease_ms));
             for chunk in leases.chunks(BATCH_MAX) {
-                extend(&shared, lease_ms, chunk).await;
+                sent.push(extend(&shared, lease_ms, chunk.to_vec()));
             }
         }
     }
 }
 
-async fn extend(shared: &Shared, lease_ms: LeaseMs, leases: &[Held]) {
-    let full = Duration::from_millis(lease_ms.get().unsigned_abs());
+/// How long a lease lasts.
+fn full(lease_ms: LeaseMs) -> Duration {
+    Duration::from_millis(lease_ms.get().unsigned_abs())
+}
+
+/// How long an answer is waited for: a call that hangs must not take the next one's time.
+fn patience(lease_ms: LeaseMs) -> Duration {
+    full(lease_ms) / 3
+}
+
+async fn extend(shared: &Shared, lease_ms: LeaseMs, leases: Vec<Held>) {
     let request = Extend {
         leases: leases.iter().map(|l| (l.attempt.job_id(), l.attempt.lease_token())).collect(),
         extend_ms: lease_ms,
     };
     let sent = Instant::now();
-    // A call that hangs must not take the next one's time; a renewal may be sent twice.
+    // A renewal may be sent twice.
     let call = async {
         match shared.renewal_store.get() {
             Some(renewal_store) => renewal_store.extend(request, None).await,
             None => shared.ask(shared.store.extend(request, None)).await,
         }
     };
-    let answer = tokio::time::timeout(full / 3, call).await;
+    let answer = tokio::time::timeout(patience(lease_ms), call).await;
     match answer.unwrap_or_else(|_| Err(StoreError::Unavailable("a renewal took too long".into()))) {
         Ok(answers) => {
             shared.health.answered(health::Line::Beat);
@@ -55,7 +74,9 @@ async fn extend(shared: &Shared, lease_ms: LeaseMs, leases: &[Held]) {
         }
         Err(error) => {
             shared.health.failed(health::Line::Beat, &error);
-            shared.leases.again_at(leases, Instant::now() + (full / 12).min(Duration::from_secs(2)));
+            shared
+                .leases
+                .again_at(&leases, Instant::now() + (full(lease_ms) / 12).min(Duration::from_secs(2)));
         }
     }
 }
@@ -68,6 +89,11 @@ fn heard(shared: &Shared, lease: &Held, answer: Result<Extended, Refusal>, sent:
             if extended.cancel_requested {
                 control.cancel();
             }
+        }
+        // Another transaction holds its row: this one is asked for again by itself, soon.
+        Err(Refusal::Busy) => {
+            let soon = (full(lease.lease_ms) / 12).min(BUSY_AGAIN);
+            shared.leases.again_at(std::slice::from_ref(lease), Instant::now() + soon);
         }
         // Its runner settles it just now, or has: that answer counts.
         Err(_) if control.standing() != Standing::Running => {

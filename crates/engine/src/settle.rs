@@ -4,15 +4,19 @@ use crate::attempt::{Attempt, is_loss};
 use crate::engine::Shared;
 use crate::error::failure;
 use crate::health;
-use crate::repeat::Pause;
+use crate::repeat::{Pause, jittered};
+use crate::task::detach;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use windlass_core::{Answer, Outcome, Refusal, RunAt, Status};
-use windlass_store::{Settle, SettleItem, StoreError};
+use windlass_store::{Settle, SettleItem};
 
 /// The most attempts of one settle: large enough to be cheap, small enough to take a few milliseconds.
 const BATCH: usize = 1_000;
+/// How long after a store said that a job is locked it is asked again.
+const BUSY: Duration = Duration::from_millis(250);
 
 /// An attempt that has come to its end.
 #[derive(Debug)]
@@ -48,7 +52,7 @@ struct Settled {
 }
 
 impl Settled {
-    fn conclude(&mut self, shared: &Shared) {
+    fn conclude(&mut self, shared: &Arc<Shared>) {
         if !self.batch.is_empty() {
             conclude(shared, std::mem::take(&mut self.batch), std::mem::take(&mut self.answers));
         }
@@ -85,7 +89,7 @@ async fn settle(shared: &Shared, mut batch: Vec<Ended>) -> Settled {
             Err(error) => {
                 shared.health.failed(health::Line::Work, &error);
                 // What may have happened is asked again at once: the repeat is answered from the log.
-                if matches!(error, StoreError::Unavailable(_)) || !pause.is_first() {
+                if !error.is_unknown() || !pause.is_first() {
                     tokio::time::sleep(pause.next()).await;
                 } else {
                     pause.next();
@@ -104,14 +108,24 @@ fn too_late(shared: &Shared, ended: &Ended) {
     note_timeout(shared, ended);
 }
 
-fn conclude(shared: &Shared, batch: Vec<Ended>, answers: Vec<Answer>) {
-    let (mut done, mut due) = (Vec::with_capacity(batch.len()), Vec::new());
+/// Settles jobs that were locked, apart from all others, whose answers would wait for theirs.
+fn settle_busy(shared: &Arc<Shared>, busy: Vec<Ended>) {
+    let shared = Arc::clone(shared);
+    detach(async move {
+        tokio::time::sleep(jittered(BUSY)).await;
+        settle(&shared, busy).await.conclude(&shared);
+    });
+}
+
+fn conclude(shared: &Arc<Shared>, batch: Vec<Ended>, answers: Vec<Answer>) {
+    let (mut done, mut due, mut busy) = (Vec::with_capacity(batch.len()), Vec::new(), Vec::new());
     for (ended, answer) in batch.into_iter().zip(answers) {
         match answer {
             Ok(_) => {
                 due.extend(next_due(&ended));
                 done.push(ended.attempt);
             }
+            Err(Refusal::Busy) => busy.push(ended),
             Err(refusal) if is_loss(&refusal) => {
                 refused(shared, &ended, &refusal);
                 done.push(ended.attempt);
@@ -129,6 +143,9 @@ fn conclude(shared: &Shared, batch: Vec<Ended>, answers: Vec<Answer>) {
     shared.leases.remove(&done);
     shared.clear();
     shared.soon.remember(due);
+    if !busy.is_empty() {
+        settle_busy(shared, busy);
+    }
 }
 
 fn refused(shared: &Shared, ended: &Ended, refusal: &Refusal) {

@@ -102,7 +102,7 @@ where
         match call().await {
             Err(error @ StoreError::Indeterminate(_)) if tries < TRIES => lost = Some(error),
             // It may have happened the first time, whatever became of the second.
-            Err(StoreError::Unavailable(_)) if lost.is_some() && tries < TRIES => {}
+            Err(_) if lost.is_some() && tries < TRIES => {}
             Err(error) => return Err(lost.unwrap_or(error)),
             answer => return answer,
         }

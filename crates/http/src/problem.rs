@@ -121,6 +121,7 @@ impl From<Refusal> for Problem {
             Refusal::Invalid(Invalid { field, value, limit }) => {
                 problem.with("field", field).with("value", value).with("limit", limit)
             }
+            Refusal::Busy => problem.header(header::RETRY_AFTER, "1"),
             _ => problem,
         }
     }
@@ -144,18 +145,22 @@ impl From<StoreError> for Problem {
     /// What the store says of itself is for the log, not for whoever asks.
     fn from(error: StoreError) -> Self {
         tracing::warn!(%error, "the store failed");
+        if let StoreError::Busy(_) = error {
+            return Refusal::Busy.into();
+        }
         let why = Why::of(&error);
-        let mut problem = match error {
-            StoreError::Unavailable(_) => Self::new(
-                codes::UNAVAILABLE,
-                format!("nothing was changed; {}; then send it again", why.advice()),
-            ),
-            StoreError::Indeterminate(_) => Self::new(
+        let mut problem = if error.is_unknown() {
+            Self::new(
                 codes::OUTCOME_UNKNOWN,
                 "the change may or may not have happened; send the very same request again to learn which",
-            ),
+            )
+        } else {
+            Self::new(
+                codes::UNAVAILABLE,
+                format!("nothing was changed; {}; then send it again", why.advice()),
+            )
         };
-        problem.0.of_store = Some(why);
+        problem.0.of_store = (!error.is_of_one_request()).then_some(why);
         problem.header(header::RETRY_AFTER, "1")
     }
 }

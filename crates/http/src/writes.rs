@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{sleep, timeout};
 use windlass_core::Key;
 use windlass_core::lease::hex;
-use windlass_store::{FULL, Idempotency, READ_ONLY, Remember, Store, StoreError, StoreResult, fresh};
+use windlass_store::{Idempotency, Remember, Store, StoreError, StoreResult, fresh};
 
 /// How often a store that refused a write is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -23,15 +23,18 @@ pub(crate) enum Why {
     Full,
     /// It may only be read.
     ReadOnly,
+    /// Something in it does not read back.
+    Corrupt,
     /// It is away, perhaps; its log tells.
     Other,
 }
 
 impl Why {
     pub(crate) fn of(error: &StoreError) -> Self {
-        match error.takes_no_writes() {
-            Some(FULL) => Self::Full,
-            Some(READ_ONLY) => Self::ReadOnly,
+        match error {
+            StoreError::Full(_) => Self::Full,
+            StoreError::ReadOnly(_) => Self::ReadOnly,
+            StoreError::Corrupt { .. } => Self::Corrupt,
             _ => Self::Other,
         }
     }
@@ -42,6 +45,9 @@ impl Why {
             Self::Full => "the store is full: free some room on its disk, and it goes on by itself",
             Self::ReadOnly => {
                 "the store is read-only: make it writable, or connect to the primary, and it goes on by itself"
+            }
+            Self::Corrupt => {
+                "a stored value does not read back: run `windlass verify`, see the log of this server"
             }
             Self::Other => "the store does not answer, or takes no writes; see the log of this server",
         }

@@ -5,7 +5,7 @@ use crate::db::{Db, sql, uuid};
 use crate::enqueue::Answered;
 use crate::error::Tried;
 use crate::param::params;
-use crate::pool::Connections;
+use crate::pool::{Connections, Purpose};
 use crate::row::{Columns, Ts};
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -73,7 +73,7 @@ pub(crate) async fn together(connections: Arc<Connections>, calls: Vec<One>) {
 async fn insert(connections: &Connections, asked: &Arc<Vec<Arc<Enqueue>>>) -> Tried<bool> {
     let asked = Arc::clone(asked);
     connections
-        .try_single(asked.len() > 1, move |db| {
+        .try_single(if asked.len() > 1 { Purpose::Merged } else { Purpose::Work }, move |db| {
             let asked = Arc::clone(&asked);
             Box::pin(async move { db.insert_jobs(&with_actors(&asked), None).await })
         })

@@ -3,7 +3,7 @@
 mod positions;
 
 use crate::bulk_insert::first;
-use crate::db::{Db, Tx, sql, uuid};
+use crate::db::{Db, Lock, Tx, sql, uuid};
 use crate::error::{Failure, Tried};
 use crate::param::params;
 use crate::pool::Connections;
@@ -80,8 +80,13 @@ pub(crate) async fn claim(
             course.pass(probe, place);
             claimed.push(held);
         }
-        let ending = taken.ending.iter().map(|(_, (_, id))| JobId::from_bytes(id.into_bytes()));
-        for id in ending.chain(taken.lost) {
+        for (probe, (due_at, id)) in taken.ending.iter().copied() {
+            let job = JobId::from_bytes(id.into_bytes());
+            if !end(connections, job, request.claim.clone(), now).await? {
+                course.pass(probe, (due_at, Uuid::from_u128(id.as_u128().saturating_add(1))));
+            }
+        }
+        for id in taken.lost {
             end(connections, id, request.claim.clone(), now).await?;
         }
         if claimed.len() >= request.max {
@@ -112,19 +117,22 @@ async fn recover(connections: &Arc<Connections>, positions: &Positions, now: Now
 }
 
 /// Ends a job that cannot be handed out, by itself: its lease was lost and it was to be cancelled, is past its
-/// timeout or crashed too often, or its first event is gone.
-async fn end(connections: &Arc<Connections>, id: JobId, claim: Claim, now: Now) -> StoreResult<()> {
+/// timeout or crashed too often, or its first event is gone. Says no if another transaction holds it or its parent:
+/// the next look from the head of the line finds it again.
+async fn end(connections: &Arc<Connections>, id: JobId, claim: Claim, now: Now) -> StoreResult<bool> {
     connections
         .transact(now, move |tx| {
             let claim = claim.clone();
             Box::pin(async move {
-                let (Some(job), now) = tx.lock(id).await? else { return Ok(()) };
+                let Lock::Ours(job, now) = tx.try_lock(id).await? else { return Ok(false) };
                 let command =
                     if holds(&job, &claim, now) { Command::LosePayload } else { Command::Claim(claim) };
-                match decide(&job, command, now) {
-                    Ok(step) if step.job.status != Status::Running => tx.write(&job, &step).await,
-                    _ => Ok(()),
+                if let Ok(step) = decide(&job, command, now)
+                    && step.job.status != Status::Running
+                {
+                    tx.write(&job, &step).await?;
                 }
+                Ok(true)
             })
         })
         .await

@@ -10,6 +10,8 @@ use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::timeout;
 use tokio_postgres::{Client, Row};
 use uuid::Uuid;
 use windlass_core::decide::Move;
@@ -41,32 +43,47 @@ pub(crate) fn uuid(id: JobId) -> Uuid {
 pub(crate) struct Db<'c> {
     client: &'c Client,
     texts: &'c Texts,
+    /// How long the server may take to answer a statement.
+    limit: Duration,
 }
 
 impl<'c> Db<'c> {
-    pub(crate) fn new(client: &'c Client, texts: &'c Texts) -> Self {
-        Self { client, texts }
+    pub(crate) fn new(client: &'c Client, texts: &'c Texts, limit: Duration) -> Self {
+        Self { client, texts, limit }
+    }
+
+    /// What the server answers, unless it takes too long. Then the connection must not be used again.
+    async fn in_time<T>(&self, answer: impl Future<Output = Result<T, tokio_postgres::Error>>) -> Tried<T> {
+        match timeout(self.limit, answer).await {
+            Ok(answer) => Ok(answer?),
+            Err(_) => Err(Failure::Silent(self.limit)),
+        }
+    }
+
+    /// Sends statements that answer nothing.
+    pub(crate) async fn send(&self, text: &str) -> Tried<()> {
+        self.in_time(self.client.batch_execute(text)).await
     }
 
     /// All rows of a statement that limits itself, in one round trip and without anything prepared.
     pub(crate) async fn rows(&self, sql: &'static str, params: &Params<'_>) -> Tried<Vec<Row>> {
         let text = self.texts.of(sql);
-        Ok(self.client.query_typed(&text, params).await?)
+        self.in_time(self.client.query_typed(&text, params)).await
     }
 
     /// The same, inside a transaction, for a statement whose plan the server keeps.
     pub(crate) async fn rows_kept(&self, sql: &'static str, params: &Params<'_>) -> Tried<Vec<Row>> {
         if let Some(call) = self.texts.kept(sql) {
-            return Ok(self.client.query_typed(&call, params).await?);
+            return self.in_time(self.client.query_typed(&call, params)).await;
         }
         let text = self.texts.of(sql);
         let (pinned, rows) = tokio::join!(
             biased;
-            self.client.batch_execute(cached_plans::PINNED),
-            self.client.query_typed(&text, params)
+            self.send(cached_plans::PINNED),
+            self.in_time(self.client.query_typed(&text, params))
         );
         pinned?;
-        Ok(rows?)
+        rows
     }
 
     /// All rows, read.
@@ -86,8 +103,7 @@ impl<'c> Db<'c> {
         params: &Params<'_>,
         read: impl Fn(&Row) -> Tried<T> + Send,
     ) -> Tried<Vec<T>> {
-        let (pinned, rows) =
-            tokio::join!(biased; self.client.batch_execute(cached_plans::PINNED), self.rows(sql, params));
+        let (pinned, rows) = tokio::join!(biased; self.send(cached_plans::PINNED), self.rows(sql, params));
         pinned?;
         rows?.iter().map(read).collect()
     }
@@ -179,6 +195,16 @@ impl<'c> Db<'c> {
 fn held_at(job: Option<Job>, now: Timestamp) -> (Option<Job>, Timestamp) {
     let now = job.as_ref().map_or(now, |j| now.max(j.updated_at));
     (job, now)
+}
+
+/// What became of a lock that was not waited for.
+pub(crate) enum Lock {
+    /// The row, and the moment at which it was held.
+    Ours(Box<Job>, Timestamp),
+    /// Another transaction holds the job, or it was removed.
+    HeldOrGone,
+    /// Another transaction holds the job's parent.
+    HeldParent(JobId),
 }
 
 /// Writing: one transaction.
@@ -273,8 +299,8 @@ impl<'c> Tx<'c> {
         Ok(rows.into_iter().map(|job| (job.id, job)).collect())
     }
 
-    /// Locks a job, its parent first, unless somebody else holds one of them.
-    pub(crate) async fn try_lock(&self, id: JobId) -> Tried<(Option<Job>, Timestamp)> {
+    /// Locks a job, its parent first, unless another transaction holds one of them.
+    pub(crate) async fn try_lock(&self, id: JobId) -> Tried<Lock> {
         let id = uuid(id);
         let (parent, job) = (params![id], params![id]);
         let (parents, job, now) = tokio::try_join!(
@@ -288,9 +314,10 @@ impl<'c> Tx<'c> {
             && parents.is_empty()
             && self.job(parent).await?.is_some()
         {
-            return Ok((None, now));
+            return Ok(Lock::HeldParent(parent));
         }
-        Ok(held_at(job, now))
+        let (job, now) = held_at(job, now);
+        Ok(job.map_or(Lock::HeldOrGone, |job| Lock::Ours(Box::new(job), now)))
     }
 
     /// Appends to the log.

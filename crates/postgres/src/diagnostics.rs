@@ -76,7 +76,7 @@ impl PostgresStore {
         spawned(async move {
             let pooled = is_pooled(&connections).await?;
             let client = connections.get().await?;
-            let db = Db::new(&client, &connections.texts);
+            let db = connections.on(&client);
             let read = |row: &_| condition(&mut Columns::new(row, 0));
             let found = db.one(sql!("condition"), params![None::<Ts>], read).await?;
             let missing = || Failure::Unreadable("the server says nothing of itself".into());
@@ -156,10 +156,10 @@ fn table(row: &mut Columns<'_>) -> Tried<Table> {
 async fn is_pooled(connections: &Connections) -> Tried<bool> {
     let (one, other) = (connections.get().await?, connections.get().await?);
     for _ in 0..LOOKS {
-        let first = backend(&Db::new(&one, &connections.texts)).await?;
+        let first = backend(&connections.on(&one)).await?;
         other.batch_execute("BEGIN").await?;
-        let second = backend(&Db::new(&other, &connections.texts)).await;
-        let again = backend(&Db::new(&one, &connections.texts)).await;
+        let second = backend(&connections.on(&other)).await;
+        let again = backend(&connections.on(&one)).await;
         other.batch_execute("ROLLBACK").await?;
         if first == second? || first != again? {
             return Ok(true);

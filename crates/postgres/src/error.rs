@@ -1,8 +1,9 @@
 //! When PostgreSQL fails: what it means, and what to do.
 
+use std::time::Duration;
 use tokio_postgres::error::SqlState;
 use windlass_core::event::Unreadable;
-use windlass_store::{FULL, READ_ONLY, StoreError};
+use windlass_store::StoreError;
 
 /// Why a transaction could not be finished.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +14,9 @@ pub(crate) enum Failure {
     Pool(String),
     #[error("a stored value does not read back: {0}; run `windlass verify` on this store")]
     Unreadable(String),
+    /// A statement was sent and nothing came back: the connection must not be used again.
+    #[error("the server did not answer for {} s, though its connection stands", .0.as_secs())]
+    Silent(Duration),
     /// COMMIT was sent and its answer was lost.
     #[error("what became of it is unknown, COMMIT was sent and then: {0}")]
     Unknown(String),
@@ -66,6 +70,7 @@ impl Failure {
     /// Whether the connection is gone, so that what it was doing was rolled back, unless it was a commit.
     pub(crate) fn is_lost(&self) -> bool {
         match self {
+            Self::Silent(_) => true,
             Self::Sql(e) => {
                 e.is_closed()
                     || e.code().is_none()
@@ -73,6 +78,16 @@ impl Failure {
             }
             _ => false,
         }
+    }
+
+    /// Whether the server did not answer in time.
+    pub(crate) fn is_silent(&self) -> bool {
+        matches!(self, Self::Silent(_))
+    }
+
+    /// Whether another transaction kept a row locked for too long: nothing was done.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
     }
 
     /// Whether it may be the fault of one item among many, so that the others should be tried without it: what
@@ -87,7 +102,13 @@ impl Failure {
     pub(crate) fn told(&self) -> StoreError {
         match self {
             Self::Unknown(_) | Self::Partly(_) => StoreError::Indeterminate(self.to_string()),
-            other => StoreError::Unavailable(other.reason()),
+            Self::Unreadable(why) => StoreError::Corrupt { job: None, why: why.clone() },
+            other if other.is_locked() => StoreError::Busy(other.reason()),
+            other => match other.code() {
+                Some(&SqlState::DISK_FULL) => StoreError::Full(other.reason()),
+                Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => StoreError::ReadOnly(other.reason()),
+                _ => StoreError::Unavailable(other.reason()),
+            },
         }
     }
 
@@ -126,12 +147,8 @@ fn advice(error: &tokio_postgres::Error) -> String {
         SqlState::UNDEFINED_TABLE | SqlState::INVALID_SCHEMA_NAME => {
             "the schema is not there; run `windlass migrate`"
         }
-        SqlState::DISK_FULL => {
-            return format!("{FULL}: free some room on the database's disk; {}", db.message());
-        }
-        SqlState::READ_ONLY_SQL_TRANSACTION => {
-            return format!("{READ_ONLY}, perhaps a standby: connect to the primary; {}", db.message());
-        }
+        SqlState::DISK_FULL => "free some room on the database's disk",
+        SqlState::READ_ONLY_SQL_TRANSACTION => "it is perhaps a standby: connect to the primary",
         SqlState::LOCK_NOT_AVAILABLE => "a row or table stayed locked too long; look for long transactions",
         SqlState::QUERY_CANCELED => "the statement took longer than its timeout",
         _ => "",

@@ -1,18 +1,23 @@
 //! Renewals: the one change without an event.
 
 use crate::batch::{self, Batcher, Call};
-use crate::db::{Db, Tx, sql, uuid};
+use crate::db::{Boxed, Db, Tx, sql, uuid};
 use crate::error::Tried;
+use crate::one_by_one::{One, one_by_one};
 use crate::param::params;
-use crate::pool::{Connections, spawned};
+use crate::pool::{Connections, Purpose, Waits, spawned};
 use crate::row::Ts;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 use uuid::Uuid;
 use windlass_core::decide::renew;
 use windlass_core::limits::{self, BATCH_MAX};
 use windlass_core::{JobId, LeaseMs, Refusal, Token};
 use windlass_store::{Extend, Extended, Now, StoreResult};
+
+/// How long rows that others hold are waited for: all other answers wait with them, and a lease may be a second long.
+const LOCKED_PATIENCE: Duration = Duration::from_millis(50);
 
 /// Requests that can share a statement.
 pub(crate) type Calls = Batcher<Arc<Extend>, Answers>;
@@ -77,9 +82,9 @@ async fn alone(connections: &Arc<Connections>, request: &Arc<Extend>, now: Now) 
 
 /// Renews whatever needs no closer look.
 async fn renew_many(connections: &Arc<Connections>, requests: Vec<Arc<Extend>>, now: Now) -> Tried<Renewed> {
-    let (merged, requests) = (requests.len() > 1, Arc::new(requests));
+    let requests = Arc::new(requests);
     connections
-        .try_single(merged, move |db| {
+        .try_single(Purpose::Renewal, move |db| {
             let requests = Arc::clone(&requests);
             Box::pin(async move { db.extend(&requests, now).await })
         })
@@ -102,21 +107,28 @@ async fn rest(
     renewed: &Renewed,
     now: Now,
 ) -> Tried<Answers> {
-    let mut answers = Vec::with_capacity(request.leases.len());
-    for (n, (job, token)) in request.leases.iter().enumerate() {
-        let answer = match (limits::count("leases", n + 1, BATCH_MAX), renewed.get(job)) {
-            (Err(invalid), _) => Err(invalid.into()),
-            (Ok(()), Some((hash, extended))) if *hash == token.hash().0 => Ok(*extended),
-            _ => {
-                let (job, token, extend_ms) = (*job, *token, request.extend_ms);
-                connections
-                    .try_transact(now, move |tx| Box::pin(tx.extend_one(job, token, extend_ms)))
-                    .await?
-            }
+    let answer = |(n, lease): (usize, &(JobId, Token))| match (
+        limits::count("leases", n + 1, BATCH_MAX),
+        renewed.get(&lease.0),
+    ) {
+        (Err(invalid), _) => One::Answered(Err(invalid.into())),
+        (Ok(()), Some((hash, extended))) if *hash == lease.1.hash().0 => One::Answered(Ok(*extended)),
+        (Ok(()), _) => One::Left(*lease),
+    };
+    let leases = request.leases.iter().enumerate().map(answer).collect();
+    let extend_ms = request.extend_ms;
+    let one = |(job, token): (JobId, Token), waits: Waits| {
+        let connections = Arc::clone(connections);
+        let extend = async move {
+            connections
+                .try_transact_waiting(Purpose::Renewal, waits, now, move |tx| {
+                    Box::pin(tx.extend_one(job, token, extend_ms))
+                })
+                .await
         };
-        answers.push(answer);
-    }
-    Ok(answers)
+        Box::pin(extend) as Boxed<'static, _>
+    };
+    one_by_one(leases, LOCKED_PATIENCE, one).await
 }
 
 impl Db<'_> {
@@ -151,7 +163,8 @@ impl Tx<'_> {
         token: Token,
         extend_ms: LeaseMs,
     ) -> Tried<Result<Extended, Refusal>> {
-        let (Some(job), now) = self.lock(id).await? else { return Ok(Err(Refusal::NotFound)) };
+        // It never ends the job, so the parent is not needed.
+        let (Some(job), now) = self.lock_row(id).await? else { return Ok(Err(Refusal::NotFound)) };
         let renewed = match renew(&job, token.hash(), extend_ms, now) {
             Ok(renewed) => renewed,
             Err(refusal) => return Ok(Err(refusal)),

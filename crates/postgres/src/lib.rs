@@ -13,6 +13,7 @@ mod batch;
 mod bulk_insert;
 mod cached_plans;
 mod claim;
+mod connect;
 mod db;
 mod diagnostics;
 mod enqueue;
@@ -22,6 +23,7 @@ mod lease;
 mod list;
 mod migrate;
 mod notify;
+mod one_by_one;
 mod operate;
 mod param;
 mod pool;
@@ -117,14 +119,16 @@ impl Options {
         self
     }
 
-    /// The most connections.
+    /// The most connections for work, 16 unless said otherwise. Beside them there are up to a quarter as many for reads (2 to
+    /// 8), two for renewals and one that listens; all are made when they are needed.
     #[must_use]
     pub fn pool(mut self, connections: usize) -> Self {
         self.pool = connections.max(1);
         self
     }
 
-    /// How long one statement may take.
+    /// How long one statement may take. Where the server does not answer two seconds after that, the call fails and the
+    /// connection is thrown away.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;

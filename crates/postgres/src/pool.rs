@@ -1,6 +1,11 @@
 //! Connections and transactions. A transaction runs in a task of its own: a caller that is dropped leaves none open,
 //! and its answer is never half-known.
+//!
+//! Three pools: for work, for reads and for renewals, so that none of these waits behind another. Nothing is waited for
+//! without end: a lock for 250 ms at most, by few at a time, and an answer of the server for its statement timeout and a
+//! little more.
 
+use crate::connect::Connector;
 use crate::db::{Boxed, Db, Tx};
 use crate::error::{Failure, OpenError, Tried};
 use crate::notify::Wakeups;
@@ -10,58 +15,115 @@ use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+use tokio_postgres::Client;
 use windlass_store::{Now, StoreResult};
 
 /// How often a deadlock or a race is tried again before the caller hears of it.
 const TRIES: usize = 20;
+/// The longest that a verb waits for a row that another transaction holds.
+pub(crate) const LOCK_PATIENCE: Duration = Duration::from_millis(250);
+/// How long it waits at first, with whichever connection it has: most locks last for one short transaction.
+const LOCK_AT_FIRST: Duration = Duration::from_millis(20);
+/// How long a verb waits for its turn to wait for a lock, without a connection: many may queue for one busy row.
+const TURN: Duration = Duration::from_secs(2);
 /// How long a merged statement waits for a row that somebody else holds: its calls then go on without each other.
-const PATIENCE: Duration = Duration::from_millis(200);
+const LOCK_MERGED: Duration = Duration::from_millis(200);
+/// The shortest that PostgreSQL can be told to wait for a lock.
+const LOCK_NO_WAIT: Duration = Duration::from_millis(1);
 /// How long a caller waits for a connection.
 const WAIT: Duration = Duration::from_secs(10);
+/// How much longer than its statement timeout the server may take to answer.
+const SLACK: Duration = Duration::from_secs(2);
+/// Connections for renewals.
+const RENEWALS: usize = 2;
+/// How long a renewal may take: a lease is short, and another connection may do better.
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The pool of one store.
+/// The connections of one store.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    pool: Pool,
+    work: Pool,
+    reads: Pool,
+    renewals: Pool,
+    /// Who may wait for a lock for longer than a moment, with a connection in hand: half of them.
+    lock_waits: Semaphore,
+    timeout: Duration,
     pub(crate) texts: Texts,
     pub(crate) wakeups: Wakeups,
-    begin: String,
-    begin_merged: String,
-    begin_read: String,
+}
+
+/// What a transaction is for: which connection it gets, and how long it waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A statement or a verb.
+    Work,
+    /// Several calls that go on without each other if a row is locked.
+    Merged,
+    /// A renewal.
+    Renewal,
+}
+
+/// How long a transaction waits for rows that others hold.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Waits {
+    /// Not at all.
+    Never,
+    /// So long. At most half of the connections wait so at any time; who is not among them waits for its turn without
+    /// one, for two seconds at most.
+    For(Duration),
 }
 
 impl Connections {
     pub(crate) fn new(route: Route, size: usize, texts: Texts, timeout: Duration) -> Result<Self, OpenError> {
-        let manager = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = Manager::from_config(route.config, route.tls, manager);
-        let pool = Pool::builder(manager)
-            .max_size(size)
-            .wait_timeout(Some(WAIT))
-            .create_timeout(Some(WAIT))
-            .runtime(deadpool_postgres::Runtime::Tokio1)
-            // Whoever has just worked has its plans at hand; keepalives look after those that rest.
-            .queue_mode(deadpool_postgres::QueueMode::Lifo)
-            .build()
-            .map_err(|e| OpenError::Failed(e.to_string()))?;
-        // Statistics can make a claim look dear enough to be compiled, each time anew, which takes longer than to run it.
-        let begin = |begin: &str, lock_timeout: Duration| {
-            let (ms, lock_ms) = (timeout.as_millis(), lock_timeout.as_millis());
-            format!(
-                "{begin}; SET LOCAL statement_timeout = {ms}; SET LOCAL lock_timeout = {lock_ms}; SET LOCAL jit = off"
-            )
-        };
         Ok(Self {
-            pool,
+            work: pool(&route, size)?,
+            reads: pool(&route, (size / 4).clamp(2, 8))?,
+            renewals: pool(&route, RENEWALS)?,
+            lock_waits: Semaphore::new((size / 2).max(1)),
+            timeout,
             texts,
             wakeups: Wakeups::default(),
-            begin: begin("BEGIN", timeout / 3),
-            begin_merged: begin("BEGIN", PATIENCE.min(timeout / 3)),
-            begin_read: begin("BEGIN READ ONLY", timeout / 3),
         })
     }
 
+    /// A connection for whatever lasts longer than a transaction.
     pub(crate) async fn get(&self) -> Tried<Object> {
-        Ok(self.pool.get().await?)
+        Ok(self.work.get().await?)
+    }
+
+    /// Statistics can make a claim look dear enough to be compiled, each time anew, which takes longer than to run it.
+    fn begin(&self, begin: &str, purpose: Purpose, lock_timeout: Duration) -> String {
+        let timeout =
+            if purpose == Purpose::Renewal { self.timeout.min(RENEWAL_TIMEOUT) } else { self.timeout };
+        let (ms, lock_ms) = (timeout.as_millis(), lock_timeout.min(timeout / 3).as_millis().max(1));
+        format!(
+            "{begin}; SET LOCAL statement_timeout = {ms}; SET LOCAL lock_timeout = {lock_ms}; SET LOCAL jit = off"
+        )
+    }
+
+    async fn lend(&self, purpose: Purpose) -> Tried<Lent> {
+        Lent::from(if purpose == Purpose::Renewal { &self.renewals } else { &self.work }).await
+    }
+
+    /// What can be read over a connection.
+    pub(crate) fn on<'c>(&'c self, client: &'c Client) -> Db<'c> {
+        Db::new(client, &self.texts, self.timeout + SLACK)
+    }
+
+    fn db<'c>(&'c self, lent: &'c Lent) -> Tried<Db<'c>> {
+        Ok(self.on(lent.client()?))
+    }
+
+    /// Where the server was silent, connections that are as old are not to be trusted: new ones may work.
+    fn noted(&self, failure: Failure, since: Instant) -> Failure {
+        if failure.is_silent() {
+            for pool in [&self.work, &self.reads, &self.renewals] {
+                pool.retain(|_, metrics| metrics.created > since.into_std());
+            }
+        }
+        failure
     }
 
     /// Reads, in a transaction that can neither write nor take for ever.
@@ -71,17 +133,30 @@ impl Connections {
     ) -> StoreResult<T> {
         let this = Arc::clone(self);
         spawned(async move {
-            let mut lent = Lent(Some(this.get().await?));
-            let client = lent.client()?;
-            let db = Db::new(client, &this.texts);
-            let (begun, found) = tokio::join!(biased; client.batch_execute(&this.begin_read), read(&db));
-            if client.batch_execute("COMMIT").await.is_ok() {
+            let mut lent = Lent::from(&this.reads).await?;
+            let begin = this.begin("BEGIN READ ONLY", Purpose::Work, this.timeout);
+            let db = this.db(&lent)?;
+            let (begun, found) = tokio::join!(biased; db.send(&begin), read(&db));
+            let end = begun.and(found);
+            if !end.as_ref().is_err_and(Failure::is_silent) && db.send("COMMIT").await.is_ok() {
                 lent.give_back();
             }
-            begun?;
-            found
+            end.map_err(|failure| this.noted(failure, lent.since))
         })
         .await
+    }
+
+    /// Reads without a transaction.
+    pub(crate) async fn glance<T>(
+        &self,
+        read: impl for<'c> FnOnce(&'c Db<'c>) -> Boxed<'c, Tried<T>>,
+    ) -> Tried<T> {
+        let mut lent = Lent::from(&self.reads).await?;
+        let found = read(&self.db(&lent)?).await;
+        if !found.as_ref().is_err_and(Failure::is_lost) {
+            lent.give_back();
+        }
+        found.map_err(|failure| self.noted(failure, lent.since))
     }
 
     /// [`Connections::try_single`] in a task of its own.
@@ -90,31 +165,30 @@ impl Connections {
         statement: impl for<'c> Fn(&'c Db<'c>) -> Boxed<'c, Tried<T>> + Send + Sync + 'static,
     ) -> StoreResult<T> {
         let this = Arc::clone(self);
-        spawned(async move { this.try_single(false, statement).await }).await
+        spawned(async move { this.try_single(Purpose::Work, statement).await }).await
     }
 
     /// Statements in a transaction of their own, in one round trip: BEGIN, whatever `statement` sends before it waits,
     /// and COMMIT go out together. A statement that fails makes the COMMIT a rollback; a connection that breaks
-    /// leaves it unknown. A merged one waits for locks only briefly. Call it from a task that nobody drops.
+    /// leaves it unknown. Call it from a task that nobody drops.
     pub(crate) async fn try_single<T: Send>(
         &self,
-        merged: bool,
+        purpose: Purpose,
         statement: impl for<'c> Fn(&'c Db<'c>) -> Boxed<'c, Tried<T>> + Send + Sync,
     ) -> Tried<T> {
-        let begin = if merged { &self.begin_merged } else { &self.begin };
+        let locks = match purpose {
+            Purpose::Work => self.timeout,
+            Purpose::Merged => LOCK_MERGED,
+            Purpose::Renewal => LOCK_AT_FIRST,
+        };
+        let begin = self.begin("BEGIN", purpose, locks);
         for _ in 1..TRIES {
-            let mut lent = Lent(Some(self.get().await?));
-            let client = lent.client()?;
-            let db = Db::new(client, &self.texts);
-            let (begun, done, ended) = tokio::join!(
-                biased;
-                client.batch_execute(begin),
-                statement(&db),
-                client.batch_execute("COMMIT")
-            );
-            let begun = begun.map_err(|e| Failure::from(e).without_begin());
-            let end = begun.and(done).and_then(|t| Ok(ended.map(|()| t)?));
-            match end.map_err(Failure::after_commit) {
+            let mut lent = self.lend(purpose).await?;
+            let db = self.db(&lent)?;
+            let (begun, done, ended) =
+                tokio::join!(biased; db.send(&begin), statement(&db), db.send("COMMIT"));
+            let end = begun.map_err(Failure::without_begin).and(done).and_then(|t| ended.map(|()| t));
+            match end.map_err(|failure| self.noted(failure, lent.since).after_commit()) {
                 Err(lost @ Failure::Unknown(_)) => return Err(lost),
                 end => {
                     lent.give_back();
@@ -138,14 +212,50 @@ impl Connections {
         spawned(async move { this.try_transact(now, verb).await }).await
     }
 
-    /// Runs a verb in a transaction, again when it only lost a race. Call it from a task that nobody drops.
+    /// Runs a verb in a transaction, again when it only lost a race. A row that another transaction holds is waited for,
+    /// but not for long. Call it from a task that nobody drops.
     pub(crate) async fn try_transact<T: Send>(
         &self,
         now: Now,
         verb: impl for<'t> Fn(&'t Tx<'t>) -> Boxed<'t, Tried<T>> + Send + Sync,
     ) -> Tried<T> {
+        match self.try_transact_within(Purpose::Work, LOCK_AT_FIRST, now, &verb).await {
+            Err(failure) if failure.is_locked() => {
+                self.try_transact_waiting(Purpose::Work, Waits::For(LOCK_PATIENCE), now, &verb).await
+            }
+            end => end,
+        }
+    }
+
+    /// The same, waiting for locks as it is said.
+    pub(crate) async fn try_transact_waiting<T: Send>(
+        &self,
+        purpose: Purpose,
+        waits: Waits,
+        now: Now,
+        verb: impl for<'t> Fn(&'t Tx<'t>) -> Boxed<'t, Tried<T>> + Send + Sync,
+    ) -> Tried<T> {
+        let Waits::For(patience) = waits else {
+            return self.try_transact_within(purpose, LOCK_NO_WAIT, now, &verb).await;
+        };
+        // Renewals have few connections of their own, and no time.
+        let is_free = purpose == Purpose::Renewal;
+        let turn = if is_free { None } else { Some(timeout(TURN, self.lock_waits.acquire()).await) };
+        // Whose turn does not come looks once more: what it waited for may long be over.
+        let locks = if turn.as_ref().is_none_or(Result::is_ok) { patience } else { LOCK_NO_WAIT };
+        self.try_transact_within(purpose, locks, now, &verb).await
+    }
+
+    async fn try_transact_within<T: Send>(
+        &self,
+        purpose: Purpose,
+        locks: Duration,
+        now: Now,
+        verb: &(impl for<'t> Fn(&'t Tx<'t>) -> Boxed<'t, Tried<T>> + Send + Sync),
+    ) -> Tried<T> {
+        let begin = self.begin("BEGIN", purpose, locks);
         for _ in 1..TRIES {
-            match self.once(now, &verb).await {
+            match self.once(purpose, &begin, now, verb).await {
                 Err(failure) if failure.is_passing() => {}
                 end => return end,
             }
@@ -155,23 +265,21 @@ impl Connections {
 
     async fn once<T>(
         &self,
+        purpose: Purpose,
+        begin: &str,
         now: Now,
         verb: &(impl for<'t> Fn(&'t Tx<'t>) -> Boxed<'t, Tried<T>> + Send + Sync),
     ) -> Tried<T> {
-        let mut lent = Lent(Some(self.get().await?));
-        let client = lent.client()?;
-        let tx = Tx::new(Db::new(client, &self.texts), now);
-        // The verb's first statements follow BEGIN in the same round trip.
-        let begin = async {
-            let begun = client.batch_execute(&self.begin).await;
-            begun.map_err(|e| Failure::from(e).without_begin())
-        };
-        // Without a transaction the verb gets no further than those.
+        let mut lent = self.lend(purpose).await?;
+        let tx = Tx::new(self.db(&lent)?, now);
+        // The verb's first statements follow BEGIN in the same round trip. Without a transaction it gets no further.
+        let begun = async { tx.send(begin).await.map_err(Failure::without_begin) };
         let verb = async { Ok(verb(&tx).await) };
-        let ((), end) = tokio::try_join!(biased; begin, verb)?;
+        let end = tokio::try_join!(biased; begun, verb).and_then(|((), end)| end);
         match end {
             Ok(answer) => {
-                client.batch_execute("COMMIT").await.map_err(|e| Failure::from(e).after_commit())?;
+                let committed = tx.send("COMMIT").await;
+                committed.map_err(|failure| self.noted(failure, lent.since).after_commit())?;
                 let (wrote, due) = tx.hints();
                 if wrote {
                     self.wakeups.hint(due);
@@ -180,31 +288,58 @@ impl Connections {
                 Ok(answer)
             }
             Err(failure) => {
-                if client.batch_execute("ROLLBACK").await.is_ok() {
+                if !failure.is_lost() && tx.send("ROLLBACK").await.is_ok() {
                     lent.give_back();
                 }
-                Err(failure)
+                Err(self.noted(failure, lent.since))
             }
         }
     }
 }
 
+fn pool(route: &Route, size: usize) -> Result<Pool, OpenError> {
+    let Route { config, tls } = route.clone();
+    let fast = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let manager = Manager::from_connect(config, Connector(tls), fast);
+    Pool::builder(manager)
+        .max_size(size)
+        .wait_timeout(Some(WAIT))
+        .create_timeout(Some(WAIT))
+        .runtime(deadpool_postgres::Runtime::Tokio1)
+        // Whoever has just worked has its plans at hand; keepalives look after those that rest.
+        .queue_mode(deadpool_postgres::QueueMode::Lifo)
+        .build()
+        .map_err(|e| OpenError::Failed(e.to_string()))
+}
+
 /// A connection that goes back to the pool only when it was said to be clean: not after a panic, not half-way.
-struct Lent(Option<Object>);
+struct Lent {
+    object: Option<Object>,
+    /// Since when.
+    since: Instant,
+}
 
 impl Lent {
-    fn client(&self) -> Tried<&tokio_postgres::Client> {
-        self.0.as_ref().map(|o| &***o).ok_or_else(|| Failure::Pool("the connection was given back".into()))
+    async fn from(pool: &Pool) -> Tried<Self> {
+        let object = pool.get().await?;
+        Ok(Self { object: Some(object), since: Instant::now() })
+    }
+
+    fn client(&self) -> Tried<&Client> {
+        self.object
+            .as_ref()
+            .map(|o| &***o)
+            .ok_or_else(|| Failure::Pool("the connection was given back".into()))
     }
 
     fn give_back(&mut self) {
-        drop(self.0.take());
+        drop(self.object.take());
     }
 }
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        if let Some(object) = self.0.take() {
+        if let Some(object) = self.object.take() {
             drop(Object::take(object));
         }
     }

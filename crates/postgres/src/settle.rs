@@ -1,14 +1,14 @@
 //! How attempts end, each for itself.
 
 use crate::batch::{self, Batcher, Call};
-use crate::db::{Db, Tx, sql, uuid};
-use crate::error::{Failure, Tried};
+use crate::db::{Boxed, Db, Tx, sql, uuid};
+use crate::error::Tried;
+use crate::one_by_one::{One, one_by_one};
 use crate::param::params;
-use crate::pool::{Connections, spawned};
+use crate::pool::{Connections, LOCK_PATIENCE, Purpose, Waits, spawned};
 use crate::row::{self, Ts};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 use windlass_core::decide::{Command, decide};
 use windlass_core::limits::{self, BATCH_MAX, PAYLOAD_MAX_BYTES};
@@ -94,13 +94,13 @@ async fn complete(
     let asked = Arc::new((requests, places));
     let waited = Arc::clone(&asked);
     let found = connections
-        .try_single(true, move |db| {
+        .try_single(Purpose::Merged, move |db| {
             let waited = Arc::clone(&waited);
             Box::pin(async move { db.complete(&waited.0, &waited.1, now).await })
         })
         .await;
     let found = match found {
-        Err(failure) if failure.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+        Err(failure) if failure.is_locked() => {
             connections
                 .try_transact(now, move |tx| {
                     let asked = Arc::clone(&asked);
@@ -150,48 +150,35 @@ fn result(item: &SettleItem) -> Option<&Payload> {
     }
 }
 
-/// Settles what is left of a request, one by one. One item's trouble does not stop the others.
+/// Settles what is left of a request, one by one. One item's trouble does not stop the others: a job that another
+/// transaction holds is answered for itself.
 async fn rest(
     connections: &Arc<Connections>,
     request: &Settle,
     completed: Completed,
     now: Now,
 ) -> Tried<Vec<Answer>> {
-    let mut answers = Vec::with_capacity(request.items.len());
-    let mut trouble = None;
-    for (n, item) in request.items.iter().enumerate() {
-        let answer = match (limits::count("items", n + 1, BATCH_MAX), completed.get(&n)) {
-            (Err(invalid), _) => Ok(Err(invalid.into())),
-            (Ok(()), Some(version)) => Ok(Ok(Done::Moved(*version, Status::Completed))),
-            (Ok(()), None) => settle_one(connections, item.clone(), now).await,
+    let answer =
+        |(n, item): (usize, &SettleItem)| match (limits::count("items", n + 1, BATCH_MAX), completed.get(&n))
+        {
+            (Err(invalid), _) => One::Answered(Err(invalid.into())),
+            (Ok(()), Some(version)) => One::Answered(Ok(Done::Moved(*version, Status::Completed))),
+            (Ok(()), None) => One::Left(Arc::new(item.clone())),
         };
-        match answer {
-            Ok(answer) => answers.push(answer),
-            Err(failure) => {
-                let over = !failure.may_be_one_items();
-                trouble = trouble.or(Some(failure));
-                if over {
-                    break;
-                }
-            }
-        }
-    }
-    let changed = answers.iter().any(Result::is_ok);
-    match trouble {
-        None => Ok(answers),
-        Some(failure) if changed => Err(Failure::Partly(Box::new(failure))),
-        Some(failure) => Err(failure),
-    }
-}
-
-async fn settle_one(connections: &Arc<Connections>, item: SettleItem, now: Now) -> Tried<Answer> {
-    let item = Arc::new(item);
-    connections
-        .try_transact(now, move |tx| {
-            let item = Arc::clone(&item);
-            Box::pin(async move { tx.settle_one(&item).await })
-        })
-        .await
+    let items = request.items.iter().enumerate().map(answer).collect();
+    let one = |item: Arc<SettleItem>, waits: Waits| {
+        let connections = Arc::clone(connections);
+        let settle = async move {
+            connections
+                .try_transact_waiting(Purpose::Work, waits, now, move |tx| {
+                    let item = Arc::clone(&item);
+                    Box::pin(async move { tx.settle_one(&item).await })
+                })
+                .await
+        };
+        Box::pin(settle) as Boxed<'static, _>
+    };
+    one_by_one(items, LOCK_PATIENCE, one).await
 }
 
 impl Db<'_> {

@@ -4,13 +4,15 @@
 //! somebody else holds is passed over, so nobody is waited for while rows are held; whoever holds it sees the deadline
 //! too.
 
-use crate::db::{Tx, sql};
+use crate::db::{Lock, Tx, sql, uuid};
 use crate::error::Tried;
 use crate::param::params;
 use crate::pool::Connections;
 use crate::row::{Columns, Ts};
+use std::collections::HashSet;
 use std::sync::Arc;
 use tokio_postgres::Row;
+use uuid::Uuid;
 use windlass_core::decide::{Command, decide};
 use windlass_core::limits::BATCH_MAX;
 use windlass_core::{Done, Job, JobId, Status, Timestamp};
@@ -18,36 +20,90 @@ use windlass_store::{Now, StoreResult, Sweep, Swept};
 
 /// Jobs per transaction: long enough to share a commit, short enough to let others at their rows.
 const TOGETHER: usize = 100;
+/// The most pages of one sweep: what others hold is paged past.
+const PAGES: usize = 100;
+
+/// A job past its deadline.
+#[derive(Debug, Clone, Copy)]
+struct Overdue {
+    id: JobId,
+    deadline_at: Timestamp,
+    parent: Option<JobId>,
+}
+
+/// What one transaction did.
+#[derive(Default)]
+struct Acted {
+    swept: Vec<Swept>,
+    /// Parents that other transactions hold: their children are left to a later sweep.
+    held_parents: Vec<JobId>,
+}
 
 pub(crate) async fn sweep(
     connections: &Arc<Connections>,
     request: Sweep,
     now: Now,
 ) -> StoreResult<Vec<Swept>> {
-    let limit = request.limit.min(BATCH_MAX) as i64;
-    let overdue = connections.transact(now, move |tx| Box::pin(tx.overdue(limit))).await?;
-    let mut swept = Vec::new();
-    for ids in overdue.chunks(TOGETHER) {
-        let ids: Arc<[JobId]> = ids.into();
-        let together = Arc::clone(&ids);
-        let sweep = connections.transact(now, move |tx| {
-            let ids = Arc::clone(&together);
-            Box::pin(async move { tx.sweep_many(&ids).await })
-        });
-        match sweep.await {
-            Ok(done) => swept.extend(done),
-            Err(_) => swept.extend(one_by_one(connections, &ids, now).await?),
+    let limit = request.limit.min(BATCH_MAX);
+    let (mut swept, mut held, mut behind) = (Vec::new(), HashSet::new(), None);
+    for _ in 0..PAGES {
+        let page = connections.transact(now, move |tx| Box::pin(tx.overdue(limit as i64, behind))).await?;
+        let mut left = &page[..];
+        while !left.is_empty() && swept.len() < limit {
+            let (ids, others) = next(left, &held, TOGETHER.min(limit - swept.len()));
+            left = others;
+            let acted = act(connections, ids, now).await?;
+            swept.extend(acted.swept);
+            held.extend(acted.held_parents);
+        }
+        behind = page.last().map(|last| (last.deadline_at, last.id));
+        if page.len() < limit || swept.len() >= limit {
+            break;
         }
     }
     Ok(swept)
 }
 
+/// The next jobs to act on, without those whose parent is held, and what is left of the page.
+fn next<'p>(page: &'p [Overdue], held: &HashSet<JobId>, most: usize) -> (Arc<[JobId]>, &'p [Overdue]) {
+    let is_free = |job: &&Overdue| job.parent.is_none_or(|parent| !held.contains(&parent));
+    let mut ids = Vec::new();
+    for (n, job) in page.iter().enumerate() {
+        if ids.len() == most {
+            return (ids.into(), &page[n..]);
+        }
+        ids.extend(Some(job).filter(is_free).map(|job| job.id));
+    }
+    (ids.into(), &[])
+}
+
+/// Many jobs in one transaction, and each in one of its own where that fails.
+async fn act(connections: &Arc<Connections>, ids: Arc<[JobId]>, now: Now) -> StoreResult<Acted> {
+    if ids.is_empty() {
+        return Ok(Acted::default());
+    }
+    let together = Arc::clone(&ids);
+    let acted = connections
+        .transact(now, move |tx| {
+            let ids = Arc::clone(&together);
+            Box::pin(async move { tx.sweep_many(&ids).await })
+        })
+        .await;
+    match acted {
+        Ok(acted) => Ok(acted),
+        Err(_) => act_one_by_one(connections, &ids, now).await,
+    }
+}
+
 /// Each job in a transaction of its own.
-async fn one_by_one(connections: &Arc<Connections>, ids: &[JobId], now: Now) -> StoreResult<Vec<Swept>> {
-    let mut swept = Vec::new();
+async fn act_one_by_one(connections: &Arc<Connections>, ids: &[JobId], now: Now) -> StoreResult<Acted> {
+    let mut acted = Acted::default();
     for id in ids.iter().copied() {
-        match connections.transact(now, move |tx| Box::pin(tx.sweep_one(id))).await {
-            Ok(done) => swept.extend(done),
+        match connections.transact(now, move |tx| Box::pin(async move { tx.sweep_many(&[id]).await })).await {
+            Ok(done) => {
+                acted.swept.extend(done.swept);
+                acted.held_parents.extend(done.held_parents);
+            }
             Err(error) => {
                 tracing::warn!(job = %id, %error, "a job past its deadline could not be acted on");
                 // One job's trouble is not the store's; the store's own ends the sweep.
@@ -55,39 +111,51 @@ async fn one_by_one(connections: &Arc<Connections>, ids: &[JobId], now: Now) -> 
             }
         }
     }
-    Ok(swept)
+    Ok(acted)
 }
 
 impl Tx<'_> {
     /// Jobs past their deadline. Answers whose time is over are forgotten on the way: most sweeps are this look and no
     /// more, in every idle worker, and one transaction is enough for it.
-    async fn overdue(&self, limit: i64) -> Tried<Vec<JobId>> {
+    async fn overdue(&self, limit: i64, behind: Option<(Timestamp, JobId)>) -> Tried<Vec<Overdue>> {
         let now = Ts(self.now().await?);
-        let (forgets, finds) = (params![now, limit], params![now, limit]);
-        let id = |r: &Row| Columns::new(r, 0).job_id();
+        let (deadline_at, id) = (behind.map(|(at, _)| Ts(at)), behind.map(|(_, id)| uuid(id)));
+        let (forgets, finds) = (params![now, limit], params![now, limit, deadline_at, id]);
+        let found = |r: &Row| {
+            let mut c = Columns::new(r, 0);
+            Ok(Overdue {
+                id: c.job_id()?,
+                deadline_at: c.time()?,
+                parent: c.get::<Option<Uuid>>()?.map(|id| JobId::from_bytes(id.into_bytes())),
+            })
+        };
         let ((), overdue) = tokio::try_join!(
             biased;
             self.execute(sql!("forget_answers"), forgets),
-            self.all(sql!("overdue"), finds, id)
+            self.all(sql!("overdue"), finds, found)
         )?;
         Ok(overdue)
     }
 
-    async fn sweep_many(&self, ids: &[JobId]) -> Tried<Vec<Swept>> {
-        let mut swept = Vec::new();
-        for id in ids {
-            swept.extend(self.sweep_one(*id).await?);
+    /// Acts on jobs whose deadline still asks for it; what other transactions hold is passed over.
+    async fn sweep_many(&self, ids: &[JobId]) -> Tried<Acted> {
+        let mut acted = Acted::default();
+        for id in ids.iter().copied() {
+            let (job, now) = match self.try_lock(id).await? {
+                Lock::Ours(job, now) => (job, now),
+                Lock::HeldOrGone => continue,
+                Lock::HeldParent(parent) => {
+                    acted.held_parents.push(parent);
+                    continue;
+                }
+            };
+            let worker_gone = self.worker_gone(&job, now).await?;
+            let Ok(step) = decide(&job, Command::Expire { worker_gone }, now) else { continue };
+            self.write(&job, &step).await?;
+            let answer = Ok(Done::Moved(step.job.version, step.job.status));
+            acted.swept.push(Swept { job: id, answer });
         }
-        Ok(swept)
-    }
-
-    /// Acts on one job, if its deadline still asks for it.
-    async fn sweep_one(&self, id: JobId) -> Tried<Option<Swept>> {
-        let (Some(job), now) = self.try_lock(id).await? else { return Ok(None) };
-        let worker_gone = self.worker_gone(&job, now).await?;
-        let Ok(step) = decide(&job, Command::Expire { worker_gone }, now) else { return Ok(None) };
-        self.write(&job, &step).await?;
-        Ok(Some(Swept { job: id, answer: Ok(Done::Moved(step.job.version, step.job.status)) }))
+        Ok(acted)
     }
 
     /// Whether an assigned job's worker is gone. One that reports itself at this moment is waited for.

@@ -53,8 +53,8 @@ pub(crate) async fn together(connections: Arc<Connections>, calls: Vec<Call<JobI
 }
 
 async fn look(connections: &Connections, ids: &[JobId]) -> Tried<HashMap<JobId, JobView>> {
-    let client = connections.get().await?;
-    Db::new(&client, &connections.texts).views(ids, None).await
+    let ids = ids.to_vec();
+    connections.glance(|db| Box::pin(async move { db.views(&ids, None).await })).await
 }
 
 /// What a row points at.

@@ -2,7 +2,7 @@
 
 use rusqlite::ErrorCode;
 use windlass_core::event::Unreadable;
-use windlass_store::{FULL, READ_ONLY, StoreError};
+use windlass_store::StoreError;
 
 /// Why a transaction could not be finished.
 #[derive(Debug, thiserror::Error)]
@@ -32,7 +32,16 @@ impl From<serde_json::Error> for Failure {
 impl Failure {
     /// The store error for something that was rolled back: nothing happened.
     pub(crate) fn undone(&self) -> StoreError {
-        StoreError::Unavailable(self.advice())
+        let code = match self {
+            Self::Sql(rusqlite::Error::SqliteFailure(e, _)) => Some(e.code),
+            _ => None,
+        };
+        match (self, code) {
+            (Self::Unreadable(why), _) => StoreError::Corrupt { job: None, why: why.clone() },
+            (_, Some(ErrorCode::DiskFull)) => StoreError::Full(self.advice()),
+            (_, Some(ErrorCode::ReadOnly)) => StoreError::ReadOnly(self.advice()),
+            _ => StoreError::Unavailable(self.advice()),
+        }
     }
 
     /// The store error for a commit whose end is not known.
@@ -50,12 +59,8 @@ impl Failure {
     fn advice(&self) -> String {
         let Self::Sql(rusqlite::Error::SqliteFailure(e, _)) = self else { return self.to_string() };
         let advice = match e.code {
-            ErrorCode::DiskFull => return format!("{FULL}: free some room on its disk (SQLite: {self})"),
-            ErrorCode::ReadOnly => {
-                return format!(
-                    "{READ_ONLY}, or its folder is: make both writable for this user (SQLite: {self})"
-                );
-            }
+            ErrorCode::DiskFull => "free some room on its disk",
+            ErrorCode::ReadOnly => "make the file and its folder writable for this user",
             ErrorCode::CannotOpen => "the file cannot be opened; check the path and its folder's permissions",
             ErrorCode::SystemIoFailure => "the file system failed; check the disk",
             ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => {

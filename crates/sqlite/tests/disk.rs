@@ -32,7 +32,7 @@ async fn enqueue(store: Arc<SqliteStore>, jobs: Vec<NewJob>) -> StoreResult<Vec<
 }
 
 fn is_full(error: &StoreError) {
-    assert!(matches!(error, StoreError::Unavailable(_)), "nothing happened: {error:?}");
+    assert!(matches!(error, StoreError::Full(_)), "nothing happened: {error:?}");
     let said = error.to_string();
     assert!(said.contains("full") && said.contains("free some room"), "{said}");
 }

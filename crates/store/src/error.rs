@@ -1,34 +1,57 @@
 //! When the store itself fails. A refusal is not an error; see [`windlass_core::Refusal`].
 
-/// The store could not answer.
+use windlass_core::JobId;
+
+/// The store could not answer. The variants say what the caller can rely on; the text is for people.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum StoreError {
-    /// Nothing happened.
+    /// Nothing happened. The store is away, or overloaded: send the request again later.
     #[error("the store is unavailable and nothing was changed: {0}")]
     Unavailable(String),
+    /// Nothing happened. Another transaction keeps a row locked that this request needs; the store itself is well. Verbs
+    /// on several jobs answer [`windlass_core::Refusal::Busy`] for that job instead.
+    #[error("another transaction keeps a row locked and nothing was changed: {0}")]
+    Busy(String),
     /// The change may or may not have happened. Send the very same request again: every verb can be repeated.
     #[error("the answer was lost and the change may have happened, send the same request again: {0}")]
     Indeterminate(String),
+    /// Nothing happened: there is no room left. Reads go on; an operator must free some.
+    #[error("the store is full and nothing was changed: {0}")]
+    Full(String),
+    /// Nothing happened: the store may only be read. Reads go on; an operator must make it writable.
+    #[error("the store is read-only and nothing was changed: {0}")]
+    ReadOnly(String),
+    /// Nothing happened: a stored value does not read back.
+    #[error("{}does not read back and nothing was changed: {why}; run `windlass verify`", stored(.job.as_ref()))]
+    Corrupt {
+        /// The job it belongs to, where that is known.
+        job: Option<JobId>,
+        /// What was read.
+        why: String,
+    },
 }
 
-/// What [`StoreError::Unavailable`] begins with when there is no room left: waiting alone does not help.
-pub const FULL: &str = "the store is full";
-/// What [`StoreError::Unavailable`] begins with when nothing may be written: waiting alone does not help.
-pub const READ_ONLY: &str = "the store is read-only";
+fn stored(job: Option<&JobId>) -> String {
+    job.map_or_else(|| "a stored value ".into(), |job| format!("what is stored of job {job} "))
+}
 
 impl StoreError {
-    /// Which of [`FULL`] and [`READ_ONLY`] it is, if it is one: then reads go on, and somebody must do something.
+    /// Whether the change may have happened: only then must the very same request be sent again.
     ///
     /// ```
-    /// use windlass_store::{FULL, StoreError};
+    /// use windlass_store::StoreError;
     ///
-    /// let error = StoreError::Unavailable(format!("{FULL}: free some room"));
-    /// assert_eq!(error.takes_no_writes(), Some(FULL));
-    /// assert_eq!(StoreError::Unavailable("the network is down".into()).takes_no_writes(), None);
+    /// assert!(StoreError::Indeterminate("cut off".into()).is_unknown());
+    /// assert!(!StoreError::Unavailable("the network is down".into()).is_unknown());
     /// ```
-    pub fn takes_no_writes(&self) -> Option<&'static str> {
-        let Self::Unavailable(why) = self else { return None };
-        [FULL, READ_ONLY].into_iter().find(|what| why.starts_with(what))
+    pub const fn is_unknown(&self) -> bool {
+        matches!(self, Self::Indeterminate(_))
+    }
+
+    /// Whether it says something about one request only: the store answers others as usual.
+    pub const fn is_of_one_request(&self) -> bool {
+        matches!(self, Self::Busy(_) | Self::Corrupt { .. })
     }
 }
 

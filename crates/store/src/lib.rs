@@ -25,7 +25,7 @@ use windlass_core::{
 };
 
 pub use clocked::Clocked;
-pub use error::{FULL, READ_ONLY, StoreError, StoreResult};
+pub use error::{StoreError, StoreResult};
 pub use faulty::{Fault, Faults, Faulty};
 pub use requests::*;
 pub use traced::Traced;

@@ -261,6 +261,7 @@ pub fn answer(item: &Value) -> Answer {
 /// The refusal of this code. Statuses are not told, and whoever asks here only wants to know whether to go on.
 pub fn refusal(code: &str, detail: &str) -> Refusal {
     match code {
+        "job_busy" => Refusal::Busy,
         "not_found" => Refusal::NotFound,
         "job_finished" => Refusal::Finished(Status::Cancelled),
         "not_leased" => Refusal::NotLeased(Status::Retry),

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio_postgres::Client;
 use windlass_conformance::{Bed, fails_for_good, invariants, json, key, name};
 use windlass_core::unique::{Policy, Scope, Unique};
-use windlass_core::{Actor, Done, JobId, LeaseMs, NewJob, Outcome, Status};
+use windlass_core::{Actor, Done, JobId, LeaseMs, NewJob, Outcome, Refusal, Status};
 use windlass_store::{ClaimMany, Claimed, Enqueue, Extend, Settle, SettleItem, StoreError, StoreResult};
 
 /// What happened so far.
@@ -124,12 +124,13 @@ impl Load {
             };
             match answer {
                 Ok(answer) => return (answer, tries),
-                Err(StoreError::Unavailable(_)) => {
-                    self.tally.unavailable.fetch_add(1, Ordering::Relaxed);
-                }
                 Err(StoreError::Indeterminate(_)) => {
                     self.tally.indeterminate.fetch_add(1, Ordering::Relaxed);
                     tries.maybe_done = true;
+                }
+                Err(StoreError::Busy(_)) => {}
+                Err(_) => {
+                    self.tally.unavailable.fetch_add(1, Ordering::Relaxed);
                 }
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -185,8 +186,17 @@ impl Load {
     async fn renew(&self, held: &Claimed) {
         let lease = (held.job.id, held.lease.token);
         let extend = Extend { leases: vec![lease], extend_ms: LeaseMs::new(600_000).expect("a lease") };
-        let (answers, _) = self.answered(|| self.bed.store.extend(extend.clone(), None)).await;
-        answers[0].as_ref().expect("a live lease is renewed");
+        // What was cut off or given up may hold the row for a while yet.
+        loop {
+            let (answers, _) = self.answered(|| self.bed.store.extend(extend.clone(), None)).await;
+            match &answers[0] {
+                Err(Refusal::Busy) => {}
+                answer => {
+                    answer.as_ref().expect("a live lease is renewed");
+                    return;
+                }
+            }
+        }
     }
 
     async fn settle(&self, held: &Claimed) {
@@ -197,11 +207,18 @@ impl Load {
         };
         let settle =
             Settle { items: vec![SettleItem { job: held.job.id, token: held.lease.token, outcome }] };
-        let (answers, tries) = self.answered(|| self.bed.store.settle(settle.clone(), None)).await;
-        let done = answers[0].clone().expect("a live lease settles");
+        let mut maybe_done = false;
+        let done = loop {
+            let (answers, tries) = self.answered(|| self.bed.store.settle(settle.clone(), None)).await;
+            maybe_done |= tries.maybe_done;
+            match answers[0].clone() {
+                Err(Refusal::Busy) => {}
+                answer => break answer.expect("a live lease settles"),
+            }
+        };
         assert_eq!(done.version(), 3);
         let repeated = matches!(done, Done::Already(_));
-        assert!(!repeated || tries.maybe_done, "nothing happened, and yet the job has ended");
+        assert!(!repeated || maybe_done, "nothing happened, and yet the job has ended");
         self.tally.settled.fetch_add(1, Ordering::Relaxed);
     }
 }

@@ -19,6 +19,10 @@ pub struct Tricks {
     pub cut_every: AtomicU32,
     /// Notifications do not come through.
     pub deafen: AtomicBool,
+    /// How many connections were made.
+    pub made: AtomicU32,
+    /// Connections up to this number go silent: they stay open, and nothing of what the server says comes through.
+    pub silent_up_to: AtomicU32,
     /// Commits that the server carried out and whose answer was lost.
     pub cuts: AtomicU32,
     /// Statements that came through, by either protocol.
@@ -55,14 +59,15 @@ async fn serve(listener: TcpListener, server: u16, tricks: Arc<Tricks>) {
     while let Ok((client, _)) = listener.accept().await {
         let tricks = Arc::clone(&tricks);
         connections.spawn(async move {
+            let number = tricks.made.fetch_add(1, Ordering::Relaxed) + 1;
             let Ok(server) = TcpStream::connect(("127.0.0.1", server)).await else { return };
             // Whatever ends first ends both.
-            let _end = pass(client, server, &tricks).await;
+            let _end = pass(client, server, &tricks, number).await;
         });
     }
 }
 
-async fn pass(client: TcpStream, server: TcpStream, tricks: &Tricks) -> io::Result<()> {
+async fn pass(client: TcpStream, server: TcpStream, tricks: &Tricks, number: u32) -> io::Result<()> {
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
     let (from_client, to_client) = client.into_split();
@@ -70,7 +75,7 @@ async fn pass(client: TcpStream, server: TcpStream, tricks: &Tricks) -> io::Resu
     let cut = AtomicBool::new(false);
     tokio::select! {
         end = up(from_client, to_server, tricks, &cut) => end,
-        end = down(from_server, to_client, tricks, &cut) => end,
+        end = down(from_server, to_client, tricks, &cut, number) => end,
     }
 }
 
@@ -107,9 +112,13 @@ async fn down(
     mut to: OwnedWriteHalf,
     tricks: &Tricks,
     cut: &AtomicBool,
+    number: u32,
 ) -> io::Result<()> {
     loop {
         let message = read(&mut from).await?;
+        if number <= tricks.silent_up_to.load(Ordering::Relaxed) {
+            continue;
+        }
         if message[0] == b'C' && &message[5..] == b"COMMIT\0" && cut.load(Ordering::Relaxed) {
             tricks.cuts.fetch_add(1, Ordering::Relaxed);
             return Ok(());

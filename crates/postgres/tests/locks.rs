@@ -1,0 +1,480 @@
+//! A lock that a stranger holds stops nothing but its own row: every verb skips it or gives up soon, and answers for
+//! that job alone. In each test the lock is held until the last answer is there, so none of them can be waiting for it.
+
+mod support;
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use support::cluster::Cluster;
+use support::proxy::Proxy;
+use support::{Database, database, hand, soon, wait_for};
+use tokio::task::JoinSet;
+use tokio_postgres::Client;
+use windlass_conformance::{Bed, completes, fails, invariants, key, name};
+use windlass_core::unique::{Policy, Scope, Unique};
+use windlass_core::{Done, JobId, LeaseMs, Refusal, RunAt, Status};
+use windlass_postgres::Options;
+use windlass_store::{Cancel, Claimed, Extend, List, Settle, SettleItem, Signal, StoreError, Sweep};
+
+async fn place() -> (Bed, String, Database) {
+    let (url, database) = database().await;
+    let store = Options::new(&url).pool(8).open().await.expect("a store");
+    (Bed::new(Arc::new(store)), url, database)
+}
+
+/// Somebody who holds a row of `jobs` locked until the value is dropped.
+async fn locks(url: &str, job: JobId) -> Client {
+    let stranger = hand(url).await;
+    stranger.batch_execute("BEGIN").await.expect("a transaction");
+    let lock = "SELECT 1 FROM windlass.jobs WHERE id = $1 FOR UPDATE";
+    assert_eq!(stranger.execute(lock, &[job.as_uuid()]).await.expect("a lock"), 1);
+    stranger
+}
+
+/// A parent that waits for nothing yet, and children of it, all of them held by `w`.
+async fn family(bed: &Bed, children: usize, lease_ms: Option<i64>) -> (JobId, Vec<Claimed>) {
+    let parent = bed.enqueue(bed.job_in("parent", "parents"), None).await.id;
+    let child = || {
+        let mut job = bed.job("child");
+        job.facts.parent_id = Some(parent);
+        job.facts.lease_ms = lease_ms.map(|ms| LeaseMs::new(ms).expect("a lease"));
+        job
+    };
+    bed.enqueue_all((0..children).map(|_| child()).collect(), None).await;
+    let held = bed.claims("w", children, None).await;
+    assert_eq!(held.len(), children);
+    (parent, held)
+}
+
+async fn held(bed: &Bed, count: usize) -> Vec<Claimed> {
+    bed.enqueue_all((0..count).map(|_| bed.job("work")).collect(), None).await;
+    let held = bed.claims("w", count, None).await;
+    assert_eq!(held.len(), count);
+    held
+}
+
+fn renewal(held: &[Claimed]) -> Extend {
+    let leases = held.iter().map(|h| (h.job.id, h.lease.token)).collect();
+    Extend { leases, extend_ms: LeaseMs::new(60_000).expect("a lease") }
+}
+
+fn completion(held: &[Claimed]) -> Settle {
+    let item = |h: &Claimed| SettleItem { job: h.job.id, token: h.lease.token, outcome: completes() };
+    Settle { items: held.iter().map(item).collect() }
+}
+
+/// (a): one locked row of six: the others are renewed and answered, this one is answered for itself.
+#[test]
+fn a_locked_row_costs_no_other_lease() {
+    wait_for(async {
+        let (bed, url, _database) = place().await;
+        let held = held(&bed, 6).await;
+        let stranger = locks(&url, held[2].job.id).await;
+        let answers = soon("renewals", bed.store.extend(renewal(&held), None)).await.expect("an answer");
+        for (n, (answer, held)) in answers.iter().zip(&held).enumerate() {
+            if n == 2 {
+                assert_eq!(*answer, Err(Refusal::Busy));
+            } else {
+                let extended = answer.as_ref().expect("it is renewed");
+                assert!(extended.expires_at > held.lease.expires_at);
+            }
+        }
+        drop(stranger);
+        let again = async || bed.store.extend(renewal(&held[2..3]), None).await.expect("an answer").remove(0);
+        support::until("the lock is gone", async || again().await.is_ok()).await;
+        invariants::check(&bed).await;
+    });
+}
+
+/// (a): a parent that is locked is no matter of its children's renewals.
+#[test]
+fn a_locked_parent_costs_no_lease() {
+    wait_for(async {
+        let (bed, url, _database) = place().await;
+        let (parent, held) = family(&bed, 3, None).await;
+        let _stranger = locks(&url, parent).await;
+        let mut leases = renewal(&held);
+        // What the set-based statement leaves out is looked at by itself: a token that is not the lease's.
+        leases.leases.push((held[0].job.id, held[1].lease.token));
+        let answers = soon("renewals", bed.store.extend(leases, None)).await.expect("an answer");
+        assert!(answers[..3].iter().all(Result::is_ok), "{answers:?}");
+        assert_eq!(answers[3], Err(Refusal::Mismatch));
+    });
+}
+
+/// (b): a lost child that must end stands at the head of the line, its parent locked: the claim passes it over.
+#[test]
+fn a_claim_passes_an_end_whose_parent_is_locked() {
+    wait_for(async {
+        let (bed, url, _database) = place().await;
+        let (parent, lost) = family(&bed, 1, Some(1_000)).await;
+        let id = lost[0].job.id;
+        bed.store
+            .cancel(Cancel { job: id, wish: windlass_conformance::stop(), expected_version: None }, None)
+            .await
+            .expect("an answer")
+            .expect("it is requested");
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+        let behind = bed.a_job(None).await;
+        let stranger = locks(&url, parent).await;
+        for worker in ["a", "b"] {
+            let claimed = soon("a claim", bed.claims(worker, 10, None)).await;
+            let ids: Vec<JobId> = claimed.iter().map(|c| c.job.id).collect();
+            assert_eq!(ids, if worker == "a" { vec![behind] } else { vec![] });
+        }
+        assert_eq!(bed.row(id).await.status, Status::Running);
+        drop(stranger);
+        let ended = async || {
+            bed.claims("c", 10, None).await;
+            bed.row(id).await.status == Status::Cancelled
+        };
+        support::until("the end is made up for", ended).await;
+        invariants::check(&bed).await;
+    });
+}
+
+/// (c): of six items three are under a held parent: three are settled, three answered for themselves.
+#[test]
+fn settling_under_a_locked_parent_delays_nobody_else() {
+    wait_for(async {
+        let (bed, url, _database) = place().await;
+        let (parent, children) = family(&bed, 3, None).await;
+        let others = held(&bed, 3).await;
+        let mixed: Vec<Claimed> =
+            children.iter().zip(&others).flat_map(|(a, b)| [a.clone(), b.clone()]).collect();
+        let stranger = locks(&url, parent).await;
+        let answers =
+            soon("six answers", bed.store.settle(completion(&mixed), None)).await.expect("an answer");
+        let done = Ok(Done::Moved(3, Status::Completed));
+        let busy = Err(Refusal::Busy);
+        assert_eq!(answers, [busy.clone(), done.clone(), busy.clone(), done.clone(), busy, done.clone()]);
+        drop(stranger);
+        let again = async || {
+            let answers = bed.store.settle(completion(&children), None).await.expect("an answer");
+            answers.iter().all(Result::is_ok)
+        };
+        support::until("the lock is gone", again).await;
+        assert_eq!(bed.row(parent).await.children, 0);
+        invariants::check(&bed).await;
+    });
+}
+
+/// (c): many completions under one held parent, at once: none is an error, and a pool of four still renews, reads,
+/// claims and settles.
+#[test]
+fn completions_that_cannot_go_on_leave_the_pool_to_others() {
+    wait_for(async {
+        let (url, _database) = database().await;
+        let store = Options::new(&url).pool(4).open().await.expect("a store");
+        let bed = Bed::new(Arc::new(store));
+        let (parent, children) = family(&bed, 24, None).await;
+        let other = held(&bed, 2).await;
+        let _stranger = locks(&url, parent).await;
+        let mut completions = JoinSet::new();
+        for child in children.clone() {
+            let bed = bed.clone();
+            // Each again and again, as a worker does.
+            completions.spawn(async move {
+                loop {
+                    let answers = bed.store.settle(completion(&[child.clone()]), None).await;
+                    assert_eq!(answers, Ok(vec![Err(Refusal::Busy)]));
+                }
+            });
+        }
+        for _ in 0..5 {
+            let renewed = bed.store.extend(renewal(&children), None).await.expect("an answer");
+            assert!(renewed.iter().all(Result::is_ok), "{renewed:?}");
+            bed.view(other[0].job.id, None).await;
+            bed.a_job(None).await;
+            assert_eq!(bed.claims("x", 1, None).await.len(), 1);
+        }
+        let settled = bed.store.settle(completion(&other), None).await.expect("an answer");
+        assert_eq!(settled, [Ok(Done::Moved(3, Status::Completed)), Ok(Done::Moved(3, Status::Completed))]);
+        assert!(completions.try_join_next().is_none(), "all of them go on");
+    });
+}
+
+/// (d): a page full of deadlines under a held parent does not hide those behind it.
+#[test]
+fn a_sweep_pages_past_what_is_locked() {
+    wait_for(async {
+        let (bed, url, _database) = place().await;
+        let parent = bed.enqueue(bed.job_in("parent", "parents"), None).await.id;
+        let job = |parent: Option<JobId>| {
+            let mut job = bed.job("work");
+            job.facts.parent_id = parent;
+            (job.facts.timeout_ms, job.facts.max_retries) = (Some(1), 0);
+            job
+        };
+        let mut jobs: Vec<_> = (0..25).map(|_| job(Some(parent))).collect();
+        jobs.push(job(None));
+        let last = jobs[25].id;
+        bed.enqueue_all(jobs, None).await;
+        assert_eq!(bed.claims("w", 26, None).await.len(), 26);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let stranger = locks(&url, parent).await;
+        let swept = soon("a sweep", bed.store.sweep(Sweep { limit: 10 }, None)).await.expect("an answer");
+        assert_eq!(swept.iter().map(|s| s.job).collect::<Vec<_>>(), [last]);
+        assert_eq!(bed.row(last).await.status, Status::TimedOut);
+        drop(stranger);
+        let mut count = 0;
+        let all = async || {
+            count += bed.store.sweep(Sweep { limit: 10 }, None).await.expect("an answer").len();
+            count == 25
+        };
+        support::until("the others are swept", all).await;
+        invariants::check(&bed).await;
+    });
+}
+
+/// (e): a handler's own transaction asserts its lease, is renewed meanwhile, and completes: nothing deadlocks.
+#[test]
+fn a_handlers_own_transaction_never_deadlocks() {
+    wait_for(async {
+        let (bed, url, _database) = place().await;
+        let (parent, held) = family(&bed, 2, None).await;
+        let tx = hand(&url).await;
+        tx.batch_execute("BEGIN").await.expect("a transaction");
+        let token = held[0].lease.token.to_text();
+        let assert = "SELECT 1 FROM windlass.assert_lease($1, $2)";
+        tx.execute(assert, &[held[0].job.id.as_uuid(), &token]).await.expect("it is leased");
+        // All of these look at the job, and some at its parent, while the transaction is open.
+        let mut others = JoinSet::new();
+        for n in 0..30 {
+            let (bed, held) = (bed.clone(), held.clone());
+            others.spawn(async move {
+                let job = held[0].job.id;
+                match n % 3 {
+                    0 => {
+                        let answers = bed.store.extend(renewal(&held), None).await.expect("an answer");
+                        let fine = |a| matches!(a, &Ok(_) | &Err(Refusal::Busy | Refusal::Finished(_)));
+                        assert!(answers.iter().all(fine), "{answers:?}");
+                    }
+                    1 => {
+                        let signal = Signal {
+                            job,
+                            name: name("go"),
+                            payload: None,
+                            key: None,
+                            actor: windlass_core::Actor::api(),
+                        };
+                        let answer = bed.store.signal(signal, None).await;
+                        assert!(matches!(answer, Err(StoreError::Busy(_)) | Ok(_)), "{answer:?}");
+                    }
+                    _ => {
+                        let answers =
+                            bed.store.settle(completion(&held[1..]), None).await.expect("an answer");
+                        assert!(answers[0].is_ok() || answers[0] == Err(Refusal::Busy), "{answers:?}");
+                    }
+                }
+            });
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let complete = "SELECT windlass.complete($1, $2)";
+        tx.execute(complete, &[held[0].job.id.as_uuid(), &token]).await.expect("it completes");
+        tx.batch_execute("COMMIT").await.expect("it commits");
+        soon("the others", others.join_all()).await;
+        assert_eq!(bed.row(held[0].job.id).await.status, Status::Completed);
+        assert!(bed.row(parent).await.children < 2);
+        invariants::check(&bed).await;
+    });
+}
+
+/// (e): two transactions of people, one asserting and completing, one cancelling: parents first, so none is a victim.
+#[test]
+fn two_transactions_of_people_never_deadlock() {
+    wait_for(async {
+        let (bed, url, _database) = place().await;
+        let (_parent, held) = family(&bed, 1, None).await;
+        let (one, other) = (hand(&url).await, hand(&url).await);
+        let (job, token) = (*held[0].job.id.as_uuid(), held[0].lease.token.to_text());
+        one.batch_execute("BEGIN").await.expect("a transaction");
+        one.execute("SELECT 1 FROM windlass.assert_lease($1, $2)", &[&job, &token])
+            .await
+            .expect("it is leased");
+        let mut cancels = JoinSet::new();
+        cancels.spawn(async move { other.query_one("SELECT windlass.cancel($1)", &[&job]).await });
+        let waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        support::until("the cancel waits", async || {
+            one.query_one(waits, &[]).await.expect("a count").get::<_, i64>(0) == 1
+        })
+        .await;
+        one.execute("SELECT windlass.complete($1, $2)", &[&job, &token]).await.expect("it completes");
+        one.batch_execute("COMMIT").await.expect("it commits");
+        let cancelled = cancels.join_next().await.expect("an end").expect("no panic");
+        assert_eq!(support::said(&cancelled.expect_err("it has finished")).0, "WL007");
+        invariants::check(&bed).await;
+    });
+}
+
+/// (f): an open transaction that enqueued a duplicate does not keep the key's holder from ending.
+#[test]
+fn an_open_duplicate_does_not_keep_the_holder_from_ending() {
+    wait_for(async {
+        let (bed, url, _database) = place().await;
+        let stranger = hand(&url).await;
+        let enqueue = "SELECT windlass.enqueue('work', unique_key => 'k', unique_policy => 'active')";
+        let id: uuid::Uuid = stranger.query_one(enqueue, &[]).await.expect("a job").get(0);
+        let held = bed.claims_one("w", None).await;
+        assert_eq!(*held.job.id.as_uuid(), id);
+        stranger.batch_execute("BEGIN").await.expect("a transaction");
+        let same: uuid::Uuid = stranger.query_one(enqueue, &[]).await.expect("a duplicate").get(0);
+        assert_eq!(same, id);
+        let answer = soon("a completion", bed.settles(&held, completes(), None)).await;
+        assert_eq!(answer, Ok(Done::Moved(3, Status::Completed)));
+        stranger.batch_execute("COMMIT").await.expect("it commits");
+        let next: uuid::Uuid = stranger.query_one(enqueue, &[]).await.expect("a job").get(0);
+        assert_ne!(next, id, "the key is free again");
+        invariants::check(&bed).await;
+    });
+}
+
+/// (f): a key that an open transaction takes is busy for others, who are told so.
+#[test]
+fn a_key_of_an_open_transaction_is_busy() {
+    wait_for(async {
+        let (bed, url, _database) = place().await;
+        let stranger = hand(&url).await;
+        let enqueue = "BEGIN; SELECT windlass.enqueue('work', unique_key => 'k')";
+        stranger.batch_execute(enqueue).await.expect("a job");
+        let unique = || {
+            let mut job = bed.job("work");
+            job.facts.unique = Some(Unique {
+                scope: Scope::Queue(name("default")),
+                key: key("k"),
+                policy: Policy::Succeeded,
+            });
+            job
+        };
+        let request = windlass_store::Enqueue {
+            jobs: vec![unique()],
+            actor: windlass_core::Actor::api(),
+            idempotency: None,
+        };
+        let answer = soon("an enqueue", bed.store.enqueue(request.clone(), None)).await;
+        assert!(matches!(answer, Err(StoreError::Busy(_))), "{answer:?}");
+        stranger.batch_execute("COMMIT").await.expect("it commits");
+        let answers = bed.store.enqueue(request, None).await.expect("an answer").expect("accepted");
+        assert!(answers[0].existed);
+    });
+}
+
+/// Verbs by id say that their own job is busy, and others are answered.
+#[test]
+fn verbs_by_id_answer_for_a_locked_job_alone() {
+    wait_for(async {
+        let (bed, url, _database) = place().await;
+        let held = held(&bed, 2).await;
+        let _stranger = locks(&url, held[0].job.id).await;
+        for (n, held) in held.iter().enumerate() {
+            let cancel =
+                Cancel { job: held.job.id, wish: windlass_conformance::stop(), expected_version: None };
+            let answer = soon("a cancel", bed.store.cancel(cancel, None)).await;
+            match n {
+                0 => assert!(matches!(answer, Err(StoreError::Busy(_))), "{answer:?}"),
+                _ => assert!(matches!(answer, Ok(Ok(Done::Moved(..)))), "{answer:?}"),
+            }
+        }
+        let failed = SettleItem { job: held[0].job.id, token: held[0].lease.token, outcome: fails("x") };
+        let released = SettleItem {
+            job: held[1].job.id,
+            token: held[1].lease.token,
+            outcome: windlass_core::Outcome::Release(RunAt::Now),
+        };
+        let request = Settle { items: vec![failed, released] };
+        let answers = soon("two answers", bed.store.settle(request, None)).await.expect("an answer");
+        assert_eq!(answers[0], Err(Refusal::Busy));
+        assert!(answers[1].is_ok(), "{answers:?}");
+        let list = List { filter: windlass_core::Filter::default(), cursor: None, limit: 10 };
+        assert_eq!(bed.store.jobs(list, None).await.expect("a list").expect("a page").items.len(), 2);
+    });
+}
+
+/// TCP stands and the server says nothing: whoever asks is answered, what may have happened is told as such, and new
+/// connections take the place of the silent ones.
+#[test]
+fn a_silent_server_is_given_up_and_new_connections_are_made() {
+    wait_for(async {
+        let cluster = Cluster::start_on_port(&["fsync=off"]);
+        let proxy = Proxy::before(cluster.port()).await;
+        let options = Options::new(&proxy.url()).pool(4).timeout(Duration::from_secs(1));
+        let bed = Bed::new(Arc::new(options.open().await.expect("a store")));
+        let held = held(&bed, 4).await;
+        // Connections of each kind, at rest.
+        for _ in 0..3 {
+            bed.view(held[0].job.id, None).await;
+            bed.store.extend(renewal(&held), None).await.expect("an answer");
+        }
+        let made = proxy.tricks.made.load(Ordering::Relaxed);
+        proxy.tricks.silent_up_to.store(made, Ordering::Relaxed);
+
+        let list = || List { filter: windlass_core::Filter::default(), cursor: None, limit: 10 };
+        let (listed, settled, renewed) = tokio::join!(
+            soon("a list", bed.store.jobs(list(), None)),
+            soon("an end", bed.store.settle(completion(&held), None)),
+            soon("a renewal", bed.store.extend(renewal(&held), None)),
+        );
+        assert!(matches!(listed, Err(StoreError::Unavailable(_))), "{listed:?}");
+        assert!(matches!(settled, Err(StoreError::Indeterminate(_))), "COMMIT was sent: {settled:?}");
+        assert!(matches!(renewed, Err(StoreError::Indeterminate(_))), "COMMIT was sent: {renewed:?}");
+
+        // Every connection that was silent is thrown away with the first of its kind that is noticed.
+        let answers = soon("a repeat", bed.store.settle(completion(&held), None)).await.expect("an answer");
+        assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+        assert_eq!(bed.store.jobs(list(), None).await.expect("a list").expect("a page").items.len(), 4);
+        let renewed = bed.store.extend(renewal(&held), None).await.expect("an answer");
+        assert!(renewed.iter().all(|r| *r == Err(Refusal::Finished(Status::Completed))), "{renewed:?}");
+        assert!(proxy.tricks.made.load(Ordering::Relaxed) > made, "there are new ones");
+        drop(bed);
+    });
+}
+
+/// A commit that stopped waiting for its synchronous standby stands on one server only: nobody is told that it happened.
+#[test]
+fn a_commit_that_no_standby_confirmed_is_unknown() {
+    wait_for(async {
+        let cluster = Cluster::start(&["fsync=off"]);
+        let options = Options::new(&cluster.url()).pool(4);
+        let bed = Bed::new(Arc::new(options.open().await.expect("a store")));
+        bed.a_job(None).await;
+        let hand = hand(&cluster.url()).await;
+        let standby = async |names: &str| {
+            hand.batch_execute("SET synchronous_commit = local").await.expect("a setting");
+            hand.batch_execute(&format!("ALTER SYSTEM SET synchronous_standby_names = '{names}'"))
+                .await
+                .expect("a setting");
+            hand.batch_execute("SELECT pg_reload_conf()").await.expect("a setting");
+            let shown = async || {
+                let row = hand.query_one("SHOW synchronous_standby_names", &[]).await.expect("a setting");
+                row.get::<_, String>(0) == names
+            };
+            support::until("the setting is in force", shown).await;
+        };
+        standby("nobody").await;
+        let job = bed.job("work");
+        let request = windlass_store::Enqueue {
+            jobs: vec![job],
+            actor: windlass_core::Actor::api(),
+            idempotency: None,
+        };
+        let (asked, store) = (request.clone(), Arc::clone(&bed.store));
+        let mut waiting = JoinSet::new();
+        waiting.spawn(async move { store.enqueue(asked, None).await });
+        let cancel = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'";
+        support::until("the commit waits, and is cancelled", async || {
+            hand.execute(cancel, &[]).await.expect("a look") == 1
+        })
+        .await;
+        let answer = soon("an answer", waiting.join_next()).await.expect("an end").expect("no panic");
+        assert!(matches!(answer, Err(StoreError::Indeterminate(_))), "{answer:?}");
+        let list = List { filter: windlass_core::Filter::default(), cursor: None, limit: 10 };
+        let listed = bed.store.jobs(list, None).await.expect("reads go on").expect("a page");
+        assert_eq!(listed.items.len(), 2, "it stands on this server");
+        standby("").await;
+        let answers =
+            soon("a repeat", bed.store.enqueue(request, None)).await.expect("an answer").expect("accepted");
+        assert!(answers[0].existed);
+        drop(bed);
+    });
+}
