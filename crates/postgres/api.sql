@@ -108,11 +108,11 @@ BEGIN
   PERFORM windlass.check_name('tag', t) FROM unnest(tags) t;
   PERFORM windlass.check_within('tags', cardinality(tags), 0, 16), windlass.check_within('priority', priority, -5, 5),
     windlass.check_within('max_retries', max_retries, 0, 100),
-    windlass.check_within('timeout', windlass.ms(timeout), 1, 2592000000),
+    windlass.check_within('timeout', windlass.ms(timeout), 0, 2592000000),
     windlass.check_within('lease', windlass.ms(lease), 1000, 86400000),
     windlass.check_within('grace', windlass.ms(grace), 0, 86400000),
     windlass.check_within('delay', windlass.ms(delay), 0, 315619200000),
-    windlass.check_within('payload', length(bytes), 0, 1048576),
+    windlass.check_within('payload', length(bytes), 0, 16777216),
     windlass.check_depth('payload', payload),
     windlass.check_within('metadata', octet_length(metadata::text), 0, 16384),
     windlass.check_within('agent_id', octet_length(agent_id), 1, 128),
@@ -187,7 +187,7 @@ BEGIN
     generation, progress, signals, children, parent_id, steps_from, unique_policy, timeout_ms, lease_ms, grace_ms, backoff,
     meta_version, created_at, updated_at)
   VALUES (job, queue, kind, priority, 'pending', due, 0, 0, max_retries, 0, 1, 0, 0, 0, 0, parent_id, 0, policy_text,
-    windlass.ms(timeout), windlass.ms(lease), coalesce(windlass.ms(grace), 0), own_backoff::text,
+    nullif(windlass.ms(timeout), 0), windlass.ms(lease), coalesce(windlass.ms(grace), 0), own_backoff::text,
     CASE WHEN facts ? 'metadata' THEN 1 END, at, at)
   ON CONFLICT ON CONSTRAINT jobs_pkey DO NOTHING;
   IF NOT FOUND THEN
@@ -245,7 +245,7 @@ DECLARE
   who text;
 BEGIN
   row := windlass.assert_lease(job, token);
-  PERFORM windlass.check_within('result', octet_length(result::text), 0, 1048576), windlass.check_depth('result', result);
+  PERFORM windlass.check_within('result', octet_length(result::text), 0, 16777216), windlass.check_depth('result', result);
   at := greatest(clock_timestamp(), row.updated_at);
   who := 'worker:' || row.worker_id;
   PERFORM set_config('windlass_guard.door', 'open', true);
@@ -380,6 +380,7 @@ BEGIN
   PERFORM set_config('windlass_guard.purging', 'on', true);
   gone := ARRAY(SELECT j.id FROM unnest(jobs, versions) a (id, version)
     JOIN windlass.jobs j ON j.id = a.id AND j.version = a.version AND j.finished_at IS NOT NULL FOR UPDATE OF j);
+  UPDATE windlass.job_keys k SET outcome = j.status FROM windlass.jobs j WHERE j.id = ANY (gone) AND k.job_id = j.id;
   DELETE FROM windlass.job_events WHERE job_id = ANY (gone);
   DELETE FROM windlass.job_logs WHERE job_id = ANY (gone);
   DELETE FROM windlass.approvals WHERE job_id = ANY (gone);

@@ -91,6 +91,7 @@ TABLE job_keys (
   job_id uuid NOT NULL,
   payload_hash bytea NOT NULL,
   expires_at timestamp with time zone,
+  outcome text,
   CONSTRAINT job_keys_pkey PRIMARY KEY (scope, key)
 )
 

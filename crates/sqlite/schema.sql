@@ -66,6 +66,7 @@ CREATE TABLE job_keys (
   job_id       BLOB NOT NULL,
   payload_hash BLOB NOT NULL,
   expires_at   INTEGER,
+  outcome      TEXT,                        -- how its job ended, once the job was removed
   PRIMARY KEY (scope, key)
 ) STRICT, WITHOUT ROWID;
 

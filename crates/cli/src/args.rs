@@ -67,6 +67,15 @@ pub struct Global {
     /// How serve, work and demo write their log: text or json [env: WINDLASS_LOG_FORMAT]
     #[arg(long, global = true, value_name = "FORMAT")]
     pub log_format: Option<String>,
+    /// The largest payload of a job, 1 to 16777216 [env: WINDLASS_PAYLOAD_MAX_BYTES] [default: 1048576]
+    #[arg(long, global = true, value_name = "BYTES")]
+    pub payload_max_bytes: Option<String>,
+    /// The largest result, checkpoint or step value, 1 to 16777216 [env: WINDLASS_RESULT_MAX_BYTES] [default: 1048576]
+    #[arg(long, global = true, value_name = "BYTES")]
+    pub result_max_bytes: Option<String>,
+    /// The most retries a job may ask for, 0 to 100 [env: WINDLASS_RETRIES_MAX] [default: 100]
+    #[arg(long, global = true, value_name = "N")]
+    pub retries_max: Option<String>,
     /// Print JSON, one document per line
     #[arg(long, global = true)]
     pub json: bool,

@@ -81,7 +81,10 @@ impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         let exit = match &refusal {
             Refusal::Invalid(_) | Refusal::ApprovalTokenMalformed => Exit::Usage,
-            Refusal::NotFound | Refusal::ApprovalNotFound | Refusal::ApprovalTokenWrong => Exit::NotFound,
+            Refusal::NotFound
+            | Refusal::Purged(_)
+            | Refusal::ApprovalNotFound
+            | Refusal::ApprovalTokenWrong => Exit::NotFound,
             Refusal::Busy => Exit::Unavailable,
             _ => Exit::Refused,
         };

@@ -98,7 +98,10 @@ async fn door(settings: &Settings, create: bool) -> Outcome<ApiClient> {
 
 /// Opens the store that is in force; with a number of connections one that only renews leases, and listens to nobody.
 pub async fn open(settings: &Settings, create: bool, renewing: Option<usize>) -> Outcome<Client> {
-    let mut builder = Client::builder(&settings.store.value).migrate(create).actor(actor()?.as_str());
+    let mut builder = Client::builder(&settings.store.value)
+        .migrate(create)
+        .actor(actor()?.as_str())
+        .limits(settings.limits);
     if let Some(schema) = &settings.schema {
         builder = builder.schema(&schema.value);
     }

@@ -6,6 +6,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use windlass_core::limits::Limits;
 
 /// The store when nothing is said.
 pub const STORE: &str = "sqlite:windlass-data/windlass.db";
@@ -65,6 +66,14 @@ pub struct Settings {
     pub key: Option<Setting>,
     /// How logs are written.
     pub log_format: Setting,
+    /// The largest payload of a job, in bytes.
+    pub payload_max_bytes: Setting,
+    /// The largest result, checkpoint and step value, in bytes.
+    pub result_max_bytes: Setting,
+    /// The most retries a job or queue may ask for.
+    pub retries_max: Setting,
+    /// These three, within the hard bounds.
+    pub limits: Limits,
     /// The file that was read.
     pub file: Option<PathBuf>,
 }
@@ -80,6 +89,9 @@ struct File {
     key: Option<String>,
     key_file: Option<String>,
     log_format: Option<String>,
+    payload_max_bytes: Option<i64>,
+    result_max_bytes: Option<i64>,
+    retries_max: Option<i64>,
 }
 
 /// Reads the environment; tests bring their own.
@@ -111,8 +123,32 @@ impl Settings {
         }
         let flag = flags.key_file.as_ref().map(|path| path.display().to_string());
         let key_file = pick(&flag, "WINDLASS_KEY_FILE", file.key_file);
+        let number = |flag: &Option<String>, variable: &str, in_file: Option<i64>, default: i64| {
+            pick(flag, variable, in_file.map(|n| n.to_string()))
+                .unwrap_or_else(|| Setting { value: default.to_string(), source: Source::Default })
+        };
+        let default = Limits::default();
+        let payload_max_bytes = number(
+            &flags.payload_max_bytes,
+            "WINDLASS_PAYLOAD_MAX_BYTES",
+            file.payload_max_bytes,
+            default.payload_bytes as i64,
+        );
+        let result_max_bytes = number(
+            &flags.result_max_bytes,
+            "WINDLASS_RESULT_MAX_BYTES",
+            file.result_max_bytes,
+            default.result_bytes as i64,
+        );
+        let retries_max =
+            number(&flags.retries_max, "WINDLASS_RETRIES_MAX", file.retries_max, default.max_retries);
+        let limits = limits(&payload_max_bytes, &result_max_bytes, &retries_max)?;
         Ok(Self {
             store,
+            payload_max_bytes,
+            result_max_bytes,
+            retries_max,
+            limits,
             notify_url: pick(&flags.notify_url, "WINDLASS_NOTIFY_URL", file.notify_url),
             schema: pick(&flags.schema, "WINDLASS_SCHEMA", file.schema),
             url: pick(&flags.url, "WINDLASS_URL", file.url),
@@ -136,12 +172,16 @@ impl Settings {
     pub fn shown(&self) -> Vec<(&'static str, Option<String>, Source)> {
         let shown = |setting: &Option<Setting>| setting.as_ref().map(|s| masked(&s.value));
         let source = |setting: &Option<Setting>| setting.as_ref().map_or(Source::Default, |s| s.source);
+        let number = |name, setting: &Setting| (name, Some(setting.value.clone()), setting.source);
         vec![
             ("store", Some(masked(&self.store.value)), self.store.source),
             ("notify_url", shown(&self.notify_url), source(&self.notify_url)),
             ("schema", shown(&self.schema), source(&self.schema)),
             ("url", shown(&self.url), source(&self.url)),
             ("log_format", Some(self.log_format.value.clone()), self.log_format.source),
+            number("payload_max_bytes", &self.payload_max_bytes),
+            number("result_max_bytes", &self.result_max_bytes),
+            number("retries_max", &self.retries_max),
             ("key", self.key.as_ref().map(|_| "***".to_owned()), source(&self.key)),
         ]
     }
@@ -170,6 +210,21 @@ fn key_text(key: Option<Setting>, file: Option<Setting>) -> Outcome<Option<Setti
         "" => Err(Failure::usage("the key is empty; put it on the first line")),
         value => Ok(Some(Setting { value: value.to_owned(), source })),
     }
+}
+
+/// The limits that three settings name.
+fn limits(payload: &Setting, result: &Setting, retries: &Setting) -> Outcome<Limits> {
+    let number = |name: &str, setting: &Setting| {
+        let wrong = || format!("{name} is {:?} ({}): must be a whole number", setting.value, setting.source);
+        setting.value.parse::<i64>().map_err(|_| Failure::usage(wrong()))
+    };
+    let bytes = |name, setting| number(name, setting).map(|n| usize::try_from(n).unwrap_or(0));
+    let limits = Limits {
+        payload_bytes: bytes("payload_max_bytes", payload)?,
+        result_bytes: bytes("result_max_bytes", result)?,
+        max_retries: number("retries_max", retries)?,
+    };
+    Ok(limits.check()?)
 }
 
 fn read_file(flag: Option<&Path>, env: Environment<'_>) -> Outcome<(File, Option<PathBuf>)> {
@@ -310,6 +365,39 @@ mod tests {
         assert!(refused(flags(None, true)).contains("is empty"));
         std::fs::remove_file(&path).unwrap();
         assert!(refused(flags(None, true)).contains("cannot be read"));
+    }
+
+    /// Q15: limits come from flag, environment or file, and never pass the hard bounds.
+    #[test]
+    fn limits_are_settings_within_hard_bounds() {
+        let settings = read(Global::default(), &[]);
+        assert_eq!(settings.limits, Limits::default());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("windlass.toml");
+        std::fs::write(&path, "payload_max_bytes = 2097152\nresult_max_bytes = 100\nretries_max = 5\n")
+            .unwrap();
+        let flags = |retries: Option<&str>| Global {
+            config: Some(path.clone()),
+            retries_max: retries.map(str::to_owned),
+            ..Global::default()
+        };
+        let settings = read(flags(Some("7")), &[("WINDLASS_RESULT_MAX_BYTES", "200")]);
+        let limits = Limits { payload_bytes: 2 << 20, result_bytes: 200, max_retries: 7 };
+        assert_eq!(settings.limits, limits);
+        let sources = [&settings.payload_max_bytes, &settings.result_max_bytes, &settings.retries_max];
+        assert_eq!(sources.map(|s| s.source), [Source::File, Source::Environment, Source::Flag]);
+        for (name, value) in [
+            ("WINDLASS_PAYLOAD_MAX_BYTES", "0"),
+            ("WINDLASS_PAYLOAD_MAX_BYTES", "16777217"),
+            ("WINDLASS_RESULT_MAX_BYTES", "-1"),
+            ("WINDLASS_RESULT_MAX_BYTES", "1MiB"),
+            ("WINDLASS_RETRIES_MAX", "101"),
+        ] {
+            let env = |asked: &str| (asked == name).then(|| value.to_owned());
+            let told = Settings::read(&Global::default(), &env).unwrap_err().detail;
+            let setting = name.trim_start_matches("WINDLASS_").to_lowercase();
+            assert!(told.starts_with(&format!("{setting} is ")), "{told}");
+        }
     }
 
     #[test]

@@ -70,6 +70,36 @@ fn a_payload_comes_from_a_file_or_from_standard_input() {
     assert!(large.err.contains("at most 1048576 bytes"), "{}", large.err);
 }
 
+/// Q15: how large a payload may be is a setting; leases last from a second to a day; a timeout of 0 is none.
+#[test]
+fn limits_are_settings_of_the_command() {
+    let bed = Bed::new();
+    let eleven = ["enqueue", "sum", "--payload", "\"123456789\""];
+    let refused = bed.run(&[&eleven[..], &["--payload-max-bytes", "10"]].concat());
+    assert!(refused.code == 2 && refused.err.contains("at most 10 bytes"), "{}", refused.err);
+    let mut command = bed.command(&eleven);
+    let refused = bed::ran(command.env("WINDLASS_PAYLOAD_MAX_BYTES", "10").output().unwrap());
+    assert!(refused.code == 2 && refused.err.contains("at most 10 bytes"), "{}", refused.err);
+    bed.run(&[&eleven[..], &["--payload-max-bytes", "11"]].concat()).ok();
+    std::fs::write(bed.path("large.json"), format!("\"{}\"", "x".repeat(1 << 20))).unwrap();
+    bed.run(&["enqueue", "sum", "--payload", "@large.json", "--payload-max-bytes", "2097152"]).ok();
+    let beyond = bed.run(&["config", "--payload-max-bytes", "16777217"]);
+    assert!(beyond.code == 2 && beyond.err.contains("between 1 and 16777216"), "{}", beyond.err);
+    let shown = bed.run(&["config", "--retries-max", "5"]).ok().out;
+    assert!(
+        shown.lines().any(|line| line.contains("retries_max") && line.contains('5') && line.contains("flag")),
+        "{shown}"
+    );
+    let refused = bed.run(&["enqueue", "sum", "--max-retries", "6", "--retries-max", "5"]);
+    assert!(refused.code == 2 && refused.err.contains("between 0 and 5"), "{}", refused.err);
+    for lease in ["999ms", "25h"] {
+        let refused = bed.run(&["work", "--queue", "q", "--lease", lease, "--exec", "true"]);
+        assert!(refused.code == 2 && refused.err.contains("between 1 s and 24 h"), "{}", refused.err);
+    }
+    let none = bed.json(&["enqueue", "sum", "--timeout", "0s"]);
+    assert_eq!(none["job"]["timeout"], json!(null));
+}
+
 #[test]
 fn a_unique_key_is_one_job() {
     let bed = Bed::new();

@@ -25,7 +25,7 @@ pub struct Made {
 pub struct Bed {
     /// The store under test.
     pub store: Arc<dyn Store>,
-    ids: Arc<AtomicU64>,
+    pub(crate) ids: Arc<AtomicU64>,
 }
 
 /// The moment laws count from: 2026-01-01.

@@ -47,6 +47,7 @@ macro_rules! enqueue_laws {
             a_key_holds_within_its_queue,
             scopes_never_meet,
             the_same_input_of_a_kind_is_one_job,
+            the_same_input_runs_again_unless_it_succeeded,
             an_active_key_is_free_after_any_end,
             a_succeeded_key_is_free_after_a_failure_and_not_after_success,
             a_key_for_ever_outlives_its_job,
@@ -55,6 +56,7 @@ macro_rules! enqueue_laws {
             duplicates_within_a_request_are_the_first_one,
             racing_requests_in_opposite_orders_agree,
             a_slot_is_created_once_whoever_tries,
+            a_slot_stays_taken_however_its_job_ends,
             an_idempotency_key_replays_its_answer,
             an_idempotency_key_with_another_body_is_refused,
             an_idempotency_key_is_forgotten_after_a_day,
@@ -243,7 +245,7 @@ pub async fn a_payload_above_the_limit_is_refused(bed: Bed) {
         bed.enqueue_refused(vec![bed.job("work"), with(PAYLOAD_MAX_BYTES + 1)], at(0)).await;
     assert_eq!(index, 1);
     is_invalid(&Err::<(), _>(refusal.clone()), "payload");
-    assert!(refusal.to_string().contains("1048576"), "the limit is in the message: {refusal}");
+    assert!(refusal.to_string().contains("16777216"), "the limit is in the message: {refusal}");
     assert_eq!(invariants::every_job(&bed).await, [], "nothing was written");
     let id = bed.enqueue(with(PAYLOAD_MAX_BYTES), at(0)).await.id;
     assert_eq!(bed.view(id, at(0)).await.payload, Some(bytes(PAYLOAD_MAX_BYTES)));
@@ -258,7 +260,6 @@ pub async fn values_outside_their_limits_are_refused_by_name(bed: Bed) {
         ("priority", |f| f.priority = i32::MIN),
         ("max_retries", |f| f.max_retries = -1),
         ("max_retries", |f| f.max_retries = 101),
-        ("timeout", |f| f.timeout_ms = Some(0)),
         ("timeout", |f| f.timeout_ms = Some(-1)),
         ("timeout", |f| f.timeout_ms = Some(TIMEOUT_MAX_MS + 1)),
         ("grace", |f| f.grace_ms = -1),
@@ -299,6 +300,7 @@ pub async fn values_at_their_limits_are_accepted(bed: Bed) {
         |f| f.priority = -5,
         |f| f.max_retries = 0,
         |f| f.max_retries = 100,
+        |f| f.timeout_ms = Some(0),
         |f| f.timeout_ms = Some(1),
         |f| f.timeout_ms = Some(TIMEOUT_MAX_MS),
         |f| f.grace_ms = GRACE_MAX_MS,
@@ -547,6 +549,22 @@ pub async fn the_same_input_of_a_kind_is_one_job(bed: Bed) {
     assert!(bed.enqueue(input("resize", "a", None), at(1)).await.existed);
 }
 
+/// T3: a failed or cancelled task does not block its input; one that succeeded does, by payload as by a caller's key.
+pub async fn the_same_input_runs_again_unless_it_succeeded(bed: Bed) {
+    for (n, end) in ENDS.into_iter().enumerate() {
+        let payload = json(&format!("{{\"input\":{n}}}"));
+        for unique in [
+            Unique::by_payload(name("work"), Some(&payload)).expect("a key"),
+            Unique::in_queue(name("default"), key(&format!("caller{n}"))),
+        ] {
+            let first = job_that_ended(&bed, &unique, end).await;
+            let again = bed.enqueue(with_key(&bed, &unique), at(20)).await;
+            let succeeded = end == Status::Completed;
+            assert_eq!((again.existed, again.id == first), (succeeded, succeeded), "{end}, {unique:?}");
+        }
+    }
+}
+
 /// T3
 pub async fn an_active_key_is_free_after_any_end(bed: Bed) {
     for (n, end) in ENDS.into_iter().enumerate() {
@@ -683,6 +701,22 @@ pub async fn a_slot_is_created_once_whoever_tries(bed: Bed) {
     let purged = bed.store.purge(Purge { jobs: vec![(held.job.id, 3)] }, at(2)).await;
     assert_eq!(purged.expect("the store answers"), [Ok(())]);
     assert!(bed.enqueue(with_key(&bed, &slot(0)), at(3)).await.existed, "the slot outlives its job");
+}
+
+/// R7: an instant of a schedule happens once, also if its job fails, times out or is cancelled, and after it is gone.
+pub async fn a_slot_stays_taken_however_its_job_ends(bed: Bed) {
+    for (n, end) in (0..).zip(ENDS) {
+        let slot = Unique::slot(name("nightly"), time(n * 60_000)).expect("a slot");
+        let first = job_that_ended(&bed, &slot, end).await;
+        assert_eq!(bed.holder_of(&slot, at(10)).await, Some(first), "{end}");
+        let again = bed.enqueue(with_key(&bed, &slot), at(20)).await;
+        assert_eq!((again.existed, again.id), (true, first), "{end}");
+        let version = bed.row(first).await.version;
+        let purged = bed.store.purge(Purge { jobs: vec![(first, version)] }, at(30)).await;
+        assert_eq!(purged.expect("the store answers"), [Ok(())]);
+        let again = bed.enqueue(with_key(&bed, &slot), at(40)).await;
+        assert_eq!((again.existed, again.id), (true, first), "{end}, and removed");
+    }
 }
 
 /// Q11, T3
@@ -877,7 +911,12 @@ fn with_key(bed: &Bed, unique: &Unique) -> NewJob {
 /// A job with a key of its own that ended so, within the first 10 ms.
 async fn keyed_job_that_ended(bed: &Bed, n: usize, end: Status, policy: Policy) -> (JobId, Unique) {
     let unique = unique("default", &format!("k{n}"), policy);
-    let mut job = with_key(bed, &unique);
+    (job_that_ended(bed, &unique, end).await, unique)
+}
+
+/// A job under a key that ended so, within the first 10 ms.
+async fn job_that_ended(bed: &Bed, unique: &Unique, end: Status) -> JobId {
+    let mut job = with_key(bed, unique);
     job.facts.max_retries = 0;
     let held = bed.holds("w", job, at(0)).await;
     let outcome = match end {
@@ -888,7 +927,7 @@ async fn keyed_job_that_ended(bed: &Bed, n: usize, end: Status, policy: Policy) 
     };
     let done = bed.settles(&held, outcome, at(1)).await.expect("settled");
     assert_eq!(bed.row(held.job.id).await.status, end, "{done:?}");
-    (held.job.id, unique)
+    held.job.id
 }
 
 fn idempotency(text: &str, hash: u8) -> Idempotency {

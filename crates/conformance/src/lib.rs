@@ -18,6 +18,7 @@ pub mod faults;
 pub mod feed;
 pub mod hand;
 pub mod lease;
+pub mod limit;
 pub mod list;
 pub mod operate;
 pub mod registry;
@@ -69,6 +70,7 @@ macro_rules! suite {
         $crate::claim_laws!($($make)*);
         $crate::hand_laws!($($make)*);
         $crate::lease_laws!($($make)*);
+        $crate::limit_laws!($($make)*);
         $crate::settle_laws!($($make)*);
         $crate::append_laws!($($make)*);
         $crate::operate_laws!($($make)*);

@@ -32,6 +32,10 @@ fn ann() -> Actor {
     Actor::try_from("operator:ann").expect("an actor")
 }
 
+fn json_of(defaults: QueueDefaults) -> serde_json::Value {
+    serde_json::to_value(defaults).expect("settings are JSON")
+}
+
 async fn pauses(bed: &Bed, queue: &str, pause: bool, ms: i64) {
     let request = PauseQueue { name: name(queue), pause, actor: ann() };
     bed.store.pause_queue(request, at(ms)).await.expect("the store answers");
@@ -87,7 +91,7 @@ pub async fn queue_settings_are_checked_and_audited(bed: Bed) {
     };
     let none = QueueDefaults::default();
     is_invalid(&puts(QueueDefaults { max_retries: Some(101), ..none }).await, "max_retries");
-    is_invalid(&puts(QueueDefaults { timeout_ms: Some(0), ..none }).await, "timeout");
+    is_invalid(&puts(QueueDefaults { timeout_ms: Some(-1), ..none }).await, "timeout");
     is_invalid(&puts(QueueDefaults { grace_ms: Some(-1), ..none }).await, "grace");
     assert_eq!((queues(&bed, 9, 0).await, actions(&bed).await), (vec![], vec![]), "a refusal leaves nothing");
     let lease_ms = Some(LeaseMs::new(5_000).expect("a lease"));
@@ -97,10 +101,14 @@ pub async fn queue_settings_are_checked_and_audited(bed: Bed) {
     let states = queues(&bed, 9, 0).await;
     assert_eq!((states.len(), states[0].queue.defaults), (1, settings));
     assert_eq!(actions(&bed).await, [acted("queue.put", "q")], "a repeat changes nothing");
+    let detail = bed.audit().await.remove(0).detail;
+    assert_eq!((&detail["before"], &detail["after"]), (&serde_json::Value::Null, &json_of(settings)));
     pauses(&bed, "q", true, 1).await;
     assert_eq!(puts(none).await, Ok(()));
     let state = queues(&bed, 9, 1).await.remove(0);
     assert!(state.queue.paused.is_some() && state.queue.defaults == none, "a setting does not resume");
+    let detail = bed.audit().await.remove(2).detail;
+    assert_eq!((&detail["before"], &detail["after"]), (&json_of(settings), &json_of(none)));
 }
 
 /// R13, M12

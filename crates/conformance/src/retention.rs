@@ -17,6 +17,8 @@ macro_rules! retention_laws {
             a_live_job_is_never_removed,
             a_job_that_changed_since_the_archive_is_kept,
             keys_outlive_jobs,
+            a_key_keeps_how_its_removed_job_ended,
+            a_removed_id_is_as_good_as_new,
             a_removed_parent_holds_up_nobody,
             racing_purges_and_redrives_have_one_winner,
         );
@@ -137,6 +139,89 @@ pub async fn keys_outlive_jobs(bed: Bed) {
             assert_eq!((later.existed, later.id), (false, second), "for a time");
         }
         bed.claims("w", 9, at(ms + 1_001)).await;
+    }
+}
+
+/// T3, Q11: a duplicate never names an id of which nothing is known.
+pub async fn a_key_keeps_how_its_removed_job_ended(bed: Bed) {
+    let purged = |id| {
+        let store = bed.store.clone();
+        async move { store.purged(id, at(9)).await.expect("the store answers") }
+    };
+    for (n, policy, end, left) in [
+        (0, Policy::Forever, Status::Completed, true),
+        (1, Policy::Forever, Status::Failed, true),
+        (2, Policy::Succeeded, Status::Completed, true),
+        (3, Policy::Succeeded, Status::Failed, false),
+        (4, Policy::Active, Status::Completed, false),
+        (5, Policy::Ttl(1_000), Status::Failed, true),
+    ] {
+        let unique = Unique { scope: Scope::Kind(name("work")), key: key(&format!("k{n}")), policy };
+        let keyed = || {
+            let mut job = bed.job("work");
+            job.facts.unique = Some(unique.clone());
+            job
+        };
+        let held = bed.holds("w", keyed(), at(n)).await;
+        let id = held.job.id;
+        let outcome = if end == Status::Completed { completes() } else { fails_for_good("broken") };
+        bed.settles(&held, outcome, at(n)).await.expect("the holder may settle");
+        assert_eq!(purged(id).await, None, "it is still here");
+        assert_eq!(purges(&bed, vec![(id, 3)], n).await, [Ok(())]);
+        assert_eq!(purged(id).await, left.then_some(end), "{policy:?} {end}");
+        let again = bed.enqueue(keyed(), at(n)).await;
+        assert_eq!((again.existed, again.id == id), (left, left), "{policy:?} {end}");
+        // Whoever takes the key afterwards is not mistaken for the one that is gone.
+        if policy == Policy::Ttl(1_000) {
+            let second = bed.enqueue(keyed(), at(n + 1_000)).await.id;
+            assert_eq!((purged(id).await, purged(second).await), (None, None));
+            bed.cancels(second, stop(), at(n + 1_000)).await.expect("a live job can be cancelled");
+            assert_eq!(purges(&bed, vec![(second, 2)], n + 1_000).await, [Ok(())]);
+            assert_eq!((purged(id).await, purged(second).await), (None, Some(Status::Cancelled)));
+        }
+    }
+    let held = bed.holds("w", bed.job("work"), at(2_000)).await;
+    let keyless = held.job.id;
+    bed.settles(&held, completes(), at(2_000)).await.expect("the holder may complete");
+    assert_eq!(purges(&bed, vec![(keyless, 3)], 2_000).await, [Ok(())]);
+    assert_eq!((purged(keyless).await, purged(bed.id()).await), (None, None), "no key, nothing is kept");
+}
+
+/// J3: what a purge left behind of a job would be in the way of another under its id.
+pub async fn a_removed_id_is_as_good_as_new(bed: Bed) {
+    let mut job = bed.job("work");
+    job.facts.tags = vec![name("x"), name("y")];
+    let other = windlass_core::NewJob {
+        facts: windlass_core::Facts::new(name("work"), name("default")),
+        ..job.clone()
+    };
+    for again in [other, job.clone()] {
+        let held = bed.holds("w", job.clone(), at(0)).await;
+        let (ask, _) = bed.question(&held, "gate");
+        bed.asks(ask, at(0)).await;
+        bed.appends(windlass_store::Append { key: Some(key("k")), ..note(job.id, "noted") }, at(0))
+            .await
+            .expect("a note");
+        let lines = WriteLogs { job: job.id, token: held.lease.token, lines: vec!["one".into()] };
+        bed.store.write_logs(lines, at(0)).await.expect("the store answers").expect("the holder may write");
+        bed.settles(&held, completes(), at(1)).await.expect("the holder may complete");
+        let version = bed.row(job.id).await.version;
+        assert_eq!(purges(&bed, vec![(job.id, version)], 2).await, [Ok(())]);
+        assert!(!bed.enqueue(again.clone(), at(3)).await.existed, "the id is free");
+        assert_eq!(bed.types(job.id).await, ["job_created"]);
+        assert_eq!(bed.store.logs(ReadLogs { job: job.id, after: 0, limit: 9 }, at(3)).await, Ok(vec![]));
+        let list = windlass_store::ListApprovals { job: Some(job.id), limit: 9, ..Default::default() };
+        assert_eq!(bed.store.approvals(list, at(3)).await, Ok(vec![]));
+        let filter = Filter { tag: Some(name("x")), ..Filter::default() };
+        let page = bed.store.jobs(List { filter, cursor: None, limit: 9 }, at(3)).await;
+        let page = page.expect("the store answers").expect("a page");
+        assert_eq!(page.items.len(), usize::from(again.facts.tags.contains(&name("x"))));
+        let held = bed.claims_by_id("w", job.id, at(3)).await.expect("it is claimed like any other");
+        bed.appends(windlass_store::Append { key: Some(key("k")), ..note(job.id, "noted") }, at(3))
+            .await
+            .expect("the key of an event is its job's own");
+        bed.settles(&held, completes(), at(4)).await.expect("the holder may complete");
+        assert_eq!(purges(&bed, vec![(job.id, 4)], 5).await, [Ok(())]);
     }
 }
 

@@ -76,7 +76,7 @@ pub async fn a_result_above_the_limit_is_refused_and_the_job_still_held(bed: Bed
     let before = bed.snapshot(held.job.id).await;
     let refused = bed.settles(&held, sized(PAYLOAD_MAX_BYTES + 1), at(1)).await;
     let Err(Refusal::Invalid(invalid)) = &refused else { panic!("too large: {refused:?}") };
-    assert!(invalid.to_string().contains("1048576"), "the limit is in the message: {invalid}");
+    assert!(invalid.to_string().contains("16777216"), "the limit is in the message: {invalid}");
     bed.is_unchanged(&before).await;
     let done = bed.settles(&held, sized(PAYLOAD_MAX_BYTES), at(2)).await;
     assert_eq!(done, Ok(Done::Moved(3, Status::Completed)), "the largest passes");

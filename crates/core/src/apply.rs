@@ -45,7 +45,7 @@ impl Job {
             cancel_requested_at: None,
             steps_from: 0,
             unique_policy: facts.unique.as_ref().map(|u| u.policy),
-            timeout_ms: facts.timeout_ms,
+            timeout_ms: facts.own_timeout_ms(),
             lease_ms: facts.lease_ms,
             grace_ms: facts.grace_ms,
             backoff: facts.backoff,

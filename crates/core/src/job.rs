@@ -65,7 +65,7 @@ pub struct Facts {
     pub run_at: RunAt,
     /// Failures allowed before it is dead.
     pub max_retries: i32,
-    /// How long one attempt may take, in milliseconds.
+    /// How long one attempt may take, in milliseconds; 0 is no timeout, none is what the worker falls back to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<i64>,
     /// Its own lease, in milliseconds, instead of the claimer's.
@@ -127,12 +127,17 @@ impl Facts {
         }
     }
 
+    /// How long one attempt may take, in milliseconds. A timeout of 0 means none, whatever the job would fall back to.
+    pub fn own_timeout_ms(&self) -> Option<i64> {
+        self.timeout_ms.filter(|ms| *ms != 0)
+    }
+
     /// Accepts what is within the limits at `now`.
     pub fn check(&self, now: Timestamp) -> Result<(), Invalid> {
         limits::within("priority", self.priority.into(), limits::PRIORITY_MIN, limits::PRIORITY_MAX)?;
         limits::within("max_retries", self.max_retries.into(), 0, limits::MAX_RETRIES_MAX)?;
         if let Some(ms) = self.timeout_ms {
-            limits::within("timeout", ms, 1, limits::TIMEOUT_MAX_MS)?;
+            limits::within("timeout", ms, 0, limits::TIMEOUT_MAX_MS)?;
         }
         if let Some(ms) = self.lease_ms {
             LeaseMs::new(ms.get())?;

@@ -1,5 +1,7 @@
 //! The limits users meet, as named constants, and the refusal that names field, value and limit.
 
+use crate::job::NewJob;
+use crate::payload::{Payload, fits};
 use serde::{Deserialize, Serialize};
 
 /// Longest kind, queue, tag, step, signal or approval name, in bytes.
@@ -12,8 +14,10 @@ pub const ACTOR_MAX_BYTES: usize = 160;
 pub const TAGS_MAX: usize = 16;
 /// Longest unique key, event key or idempotency key, in bytes.
 pub const KEY_MAX_BYTES: usize = 512;
-/// Largest payload, result, checkpoint and step value, in bytes.
-pub const PAYLOAD_MAX_BYTES: usize = 1 << 20;
+/// Largest payload, result, checkpoint and step value that any setting allows, in bytes (16 MiB).
+pub const PAYLOAD_MAX_BYTES: usize = 16 << 20;
+/// Largest payload, result, checkpoint and step value when no setting says otherwise, in bytes (1 MiB).
+pub const PAYLOAD_DEFAULT_BYTES: usize = 1 << 20;
 /// Largest payload of a caller's own event and largest error, in bytes.
 pub const EVENT_PAYLOAD_MAX_BYTES: usize = 64 << 10;
 /// Largest metadata document, in bytes, also after a merge.
@@ -67,6 +71,59 @@ pub const PAGE_MAX: usize = 1_000;
 /// How long an answer to an idempotency key is remembered, in milliseconds (24 h).
 pub const ANSWER_KEPT_MS: i64 = 86_400_000;
 
+/// The limits that are settings. The constants of this file are the hard bounds they stay within.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest payload of a job, in bytes; 1 MiB by default, at most 16 MiB.
+    pub payload_bytes: usize,
+    /// Largest result, checkpoint and step value, in bytes; 1 MiB by default, at most 16 MiB.
+    pub result_bytes: usize,
+    /// Most retries a job or queue may ask for; 100 by default, which is also the most.
+    pub max_retries: i64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            payload_bytes: PAYLOAD_DEFAULT_BYTES,
+            result_bytes: PAYLOAD_DEFAULT_BYTES,
+            max_retries: MAX_RETRIES_MAX,
+        }
+    }
+}
+
+impl Limits {
+    /// Accepts limits within the hard bounds.
+    pub fn check(self) -> Result<Self, Invalid> {
+        let bytes = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        within("payload_max_bytes", bytes(self.payload_bytes), 1, bytes(PAYLOAD_MAX_BYTES))?;
+        within("result_max_bytes", bytes(self.result_bytes), 1, bytes(PAYLOAD_MAX_BYTES))?;
+        within("retries_max", self.max_retries, 0, MAX_RETRIES_MAX)?;
+        Ok(self)
+    }
+
+    /// Accepts a job to be enqueued.
+    pub fn check_job(&self, job: &NewJob) -> Result<(), Invalid> {
+        self.check_retries(job.facts.max_retries)?;
+        self.check_payload("payload", job.payload.as_ref())
+    }
+
+    /// Accepts a payload that a job is given.
+    pub fn check_payload(&self, field: &str, payload: Option<&Payload>) -> Result<(), Invalid> {
+        fits(field, payload, self.payload_bytes)
+    }
+
+    /// Accepts what a handler records: a result, a checkpoint, the value of a step.
+    pub fn check_result(&self, field: &str, payload: Option<&Payload>) -> Result<(), Invalid> {
+        fits(field, payload, self.result_bytes)
+    }
+
+    /// Accepts a budget of retries.
+    pub fn check_retries(&self, max_retries: i32) -> Result<(), Invalid> {
+        within("max_retries", max_retries.into(), 0, self.max_retries).map(|_| ())
+    }
+}
+
 /// A value outside its limits: which field, what was given, what is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{field} is {value}: {limit}")]
@@ -117,4 +174,30 @@ pub fn count(field: &str, value: usize, max: usize) -> Result<(), Invalid> {
         return Err(Invalid::new(field, format!("{value} items"), format!("at most {max} items")));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Q15
+    #[test]
+    fn settings_stay_within_the_hard_bounds() {
+        let default = Limits::default();
+        assert_eq!(
+            (default.payload_bytes, default.result_bytes, default.max_retries),
+            (1 << 20, 1 << 20, 100)
+        );
+        assert!(default.check().is_ok());
+        let refused = |limits: Limits| limits.check().unwrap_err().field;
+        for bytes in [0, (16 << 20) + 1, usize::MAX] {
+            assert_eq!(refused(Limits { payload_bytes: bytes, ..default }), "payload_max_bytes");
+            assert_eq!(refused(Limits { result_bytes: bytes, ..default }), "result_max_bytes");
+        }
+        for max_retries in [-1, 101, i64::MAX] {
+            assert_eq!(refused(Limits { max_retries, ..default }), "retries_max");
+        }
+        let widest = Limits { payload_bytes: 16 << 20, result_bytes: 16 << 20, max_retries: 0 };
+        assert_eq!(widest.check(), Ok(widest));
+    }
 }

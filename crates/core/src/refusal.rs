@@ -42,6 +42,9 @@ pub enum Refusal {
     /// No such job.
     #[error("there is no such job; it was never enqueued here, or was removed after it finished")]
     NotFound,
+    /// The job ended so and was removed; only its unique key is left.
+    #[error("the job ended as {0} and was removed; its unique key is still taken")]
+    Purged(Status),
     /// The job has ended.
     #[error("the job has finished: it is {0}")]
     Finished(Status),
@@ -125,6 +128,7 @@ impl Refusal {
         match self {
             Self::Busy => "job_busy",
             Self::NotFound => "not_found",
+            Self::Purged(_) => "job_purged",
             Self::Finished(_) => "job_finished",
             Self::NotLeased(_) => "not_leased",
             Self::Expired => "lease_expired",

@@ -18,7 +18,7 @@ pub struct QueueDefaults {
     /// Retries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_retries: Option<i32>,
-    /// Timeout of one attempt, in milliseconds.
+    /// Timeout of one attempt, in milliseconds; 0 is no timeout.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<i64>,
     /// Lease, in milliseconds.
@@ -39,7 +39,7 @@ impl QueueDefaults {
             limits::within("max_retries", n.into(), 0, limits::MAX_RETRIES_MAX)?;
         }
         if let Some(ms) = self.timeout_ms {
-            limits::within("timeout", ms, 1, limits::TIMEOUT_MAX_MS)?;
+            limits::within("timeout", ms, 0, limits::TIMEOUT_MAX_MS)?;
         }
         if let Some(ms) = self.lease_ms {
             LeaseMs::new(ms.get())?;

@@ -228,7 +228,11 @@ fn admit(shared: &Arc<Shared>, kinds: &mut Kinds, sent: Instant, claimed: Vec<Cl
         let policy = policies.of(&held.facts);
         let lease_ms = policy.lease_ms.unwrap_or(shared.lease);
         let claimed_for = lease_of(&held, lease_ms);
-        let timeout = policy.timeout_ms.and_then(|ms| u64::try_from(ms).ok()).map(Duration::from_millis);
+        let timeout = policy
+            .timeout_ms
+            .filter(|ms| *ms > 0)
+            .and_then(|ms| u64::try_from(ms).ok())
+            .map(Duration::from_millis);
         let bounds = Bounds {
             timeout_at: timeout.and_then(|timeout| sent.checked_add(timeout)),
             cancel_grace: Some(shared.cancel_grace),

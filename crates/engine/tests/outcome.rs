@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use windlass_core::decide::Cancel;
+use windlass_core::limits::PAYLOAD_MAX_BYTES;
 use windlass_core::{Actor, Backoff, Facts, Outcome, Payload, Status};
 use windlass_engine::{HandlerError, Policy, run_once};
 use windlass_store::{ClaimMany, fresh};
@@ -171,11 +172,11 @@ on_every_store! {
     /// T8: a result that is too large fails the job for good and says how large it may be.
     #[test]
     async fn a_result_that_is_too_large_is_told(bed: Bed) {
-        let large = handler(async |_| Ok(Some(Payload::stored(vec![b' '; (1 << 20) + 1], false))));
+        let large = handler(async |_| Ok(Some(Payload::stored(vec![b' '; PAYLOAD_MAX_BYTES + 1], false))));
         let running = Running::start(bed.worker().handle("large", large));
         let id = bed.put("large").await;
         let view = bed.until_is(id, Status::Failed).await;
-        assert!(error_of(&view).1.contains("at most 1048576 bytes"), "{:?}", view.error);
+        assert!(error_of(&view).1.contains("at most 16777216 bytes"), "{:?}", view.error);
         assert_eq!(view.job.attempt, 1);
         running.stop().await;
     }

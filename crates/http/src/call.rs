@@ -92,9 +92,20 @@ impl Call {
 
     /// A job as the caller may see it.
     pub(crate) async fn view(&self, id: JobId) -> Result<JobView, Problem> {
-        let view = self.store().job(id, None).await?.ok_or(Refusal::NotFound)?;
+        let Some(view) = self.store().job(id, None).await? else {
+            return Err(self.missing(id).await?.into());
+        };
         self.who.check_sees(&view.job.queue)?;
         Ok(view)
+    }
+
+    /// Why a job is not there: it was removed and its unique key is left, or it was never known. A key for some queues
+    /// learns nothing of removed jobs, whose queue is not known any more.
+    pub(crate) async fn missing(&self, id: JobId) -> Result<Refusal, Problem> {
+        if self.who.is_for_some_queues() {
+            return Ok(Refusal::NotFound);
+        }
+        Ok(self.store().purged(id, None).await?.map_or(Refusal::NotFound, Refusal::Purged))
     }
 
     /// A holder was refused. Whoever shows a lease that is over has deadlines looked at, so that a timeout is on record as

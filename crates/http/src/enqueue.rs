@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::limits::{ENQUEUE_MAX, count};
 use windlass_core::unique::Scope;
-use windlass_core::{JobId, NewJob};
+use windlass_core::{JobId, NewJob, Status};
 use windlass_store::{BatchRefusal, Enqueue, Enqueued};
 
 objects!(Batch);
@@ -29,6 +29,9 @@ pub(crate) struct EnqueuedShape {
     /// Whether the one that was there has another payload.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_differs: Option<bool>,
+    /// How the one that was there ended, if it was removed since and only its unique key is left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outcome: Option<&'static str>,
 }
 
 #[derive(Debug, Serialize)]
@@ -49,8 +52,15 @@ pub(crate) async fn enqueue(call: Call) -> Reply {
     };
     let status = if existed { StatusCode::OK } else { StatusCode::CREATED };
     let job = if prefers_short(&call) { None } else { visible(&call, id).await? };
+    let outcome = match job {
+        None if existed => call.store().purged(id, None).await?.map(Status::as_str),
+        _ => None,
+    };
     let job = job.map_or_else(|| JobOrId::Id { id: id.to_string() }, |job| JobOrId::Job(Box::new(job)));
-    json(status, &EnqueuedShape { job, existed, payload_differs: existed.then_some(payload_differs) })
+    json(
+        status,
+        &EnqueuedShape { job, existed, payload_differs: existed.then_some(payload_differs), outcome },
+    )
 }
 
 /// Whether the caller does not want to read what it has just written (RFC 7240): a look into the store less.

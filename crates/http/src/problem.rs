@@ -112,7 +112,9 @@ impl From<Refusal> for Problem {
             Refusal::Finished(status) | Refusal::NotLeased(status) | Refusal::NotClaimable(status) => {
                 problem.with("job_status", status.as_str())
             }
-            Refusal::NotFinished(status) => problem.with("job_status", status.as_str()),
+            Refusal::NotFinished(status) | Refusal::Purged(status) => {
+                problem.with("job_status", status.as_str())
+            }
             Refusal::VersionMismatch(version) => problem.with("current_version", version),
             Refusal::KeyReused(version) | Refusal::StepRecorded(version) => problem.with("version", version),
             Refusal::UniqueTaken(job) | Refusal::ParentNotFound(job) => {

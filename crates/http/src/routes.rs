@@ -93,7 +93,7 @@ fn jobs() -> Vec<Route> {
             .may(V)
             .asks([param("at_version", Is::Number, "as it stood at this version")])
             .gives::<crate::shape::job::JobShape>(200)
-            .refuses(&["not_found"]),
+            .refuses(&["not_found", "job_purged"]),
         get("/v1/jobs/{id}/events", "the log of a job", list::events)
             .may(V)
             .asks([
@@ -102,7 +102,7 @@ fn jobs() -> Vec<Route> {
                 param("order", Is::Text, "asc or desc"),
             ])
             .gives::<list::EventsPage>(200)
-            .refuses(&["not_found"]),
+            .refuses(&["not_found", "job_purged"]),
         post("/v1/jobs/{id}/events", "append to the log of a job", append::append)
             .may(PW)
             .or_lease()

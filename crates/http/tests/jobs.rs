@@ -2,8 +2,12 @@
 
 mod bed;
 
-use bed::{Bed, beds};
+use bed::{Bed, Place, beds};
+use reqwest::Method;
 use serde_json::{Value, json};
+use windlass_core::JobId;
+use windlass_core::limits::Limits;
+use windlass_store::{Limited, Purge};
 
 fn id_of(answer: &Value) -> String {
     answer["job"]["id"].as_str().expect("an id").to_owned()
@@ -203,7 +207,7 @@ async fn bad_values_are_named() {
             (json!({ "kind": "a", "delay": -1 }), "invalid", "delay"),
             (json!({ "kind": "a", "run_at": "2030-01-01T00:00:00Z", "delay": 1 }), "invalid", "run_at"),
             (json!({ "kind": "a", "max_retries": 101 }), "invalid", "max_retries"),
-            (json!({ "kind": "a", "timeout": 0 }), "invalid", "timeout"),
+            (json!({ "kind": "a", "timeout": -1 }), "invalid", "timeout"),
             (json!({ "kind": "a", "lease": "25h" }), "invalid", "lease"),
             (json!({ "kind": "a", "lease": 0.5 }), "invalid", "lease"),
             (json!({ "kind": "a", "tags": ["x y"] }), "invalid", "tags"),
@@ -234,6 +238,77 @@ async fn bad_values_are_named() {
             bed::Answer::of(request.body(body.to_owned()).send().await.unwrap()).await.refused(status, code);
         }
         assert_eq!(bed.get("/v1/jobs").await.is(200)["jobs"], json!([]));
+    }
+}
+
+/// T3, Q11: a duplicate of a job that was removed is told how that job ended, and so is a reader of its id.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_removed_job_is_explained_by_its_key() {
+    for bed in beds().await {
+        let keyed = json!({ "kind": "work", "unique": { "key": "k", "policy": "forever" } });
+        let id = id_of(&bed.post("/v1/jobs", keyed.clone()).await.is(201));
+        let kept = id_of(&bed.post("/v1/jobs", json!({ "kind": "work" })).await.is(201));
+        for id in [&id, &kept] {
+            bed.post(&format!("/v1/jobs/{id}/cancel"), json!({})).await.is(200);
+        }
+        let jobs = [&id, &kept].map(|id| (JobId::parse(id).unwrap(), 2)).to_vec();
+        assert_eq!(bed.place.store.purge(Purge { jobs }, None).await, Ok(vec![Ok(()), Ok(())]));
+        let again = bed.post("/v1/jobs", keyed.clone()).await.is(200);
+        assert_eq!((id_of(&again), &again["existed"]), (id.clone(), &json!(true)));
+        assert_eq!(again["outcome"], "cancelled");
+        for path in ["", "/events"] {
+            let gone = bed.get(&format!("/v1/jobs/{id}{path}")).await.refused(410, "job_purged");
+            assert_eq!(gone["job_status"], "cancelled");
+        }
+        bed.get(&format!("/v1/jobs/{kept}")).await.refused(404, "not_found");
+        let many = bed.post("/v1/jobs/batch", json!({ "jobs": [keyed] })).await.is(201);
+        assert_eq!((&many["results"][0]["id"], &many["results"][0]["existed"]), (&json!(id), &json!(true)));
+    }
+}
+
+/// Q15: limits are the server's settings; a timeout of 0 is none; leases last from a second to a day.
+#[tokio::test(flavor = "multi_thread")]
+async fn limits_are_settings_and_are_named_when_passed() {
+    let limits = Limits { payload_bytes: 20, result_bytes: 10, max_retries: 2 };
+    for place in [Place::memory(), Place::sqlite()] {
+        let (place, _) = place.around(|store| Limited::new(store, limits));
+        let bed = place.serve().await;
+        let sent = |more: Value| {
+            let mut body = json!({ "kind": "a" });
+            body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            bed.post("/v1/jobs", body)
+        };
+        let told = sent(json!({ "payload": "y".repeat(19) })).await.refused(422, "invalid");
+        assert_eq!((&told["field"], &told["value"]), (&json!("payload"), &json!("21 bytes")));
+        assert!(told["limit"].as_str().unwrap().starts_with("at most 20 bytes"), "{told}");
+        assert_eq!(sent(json!({ "max_retries": 3 })).await.refused(422, "invalid")["field"], "max_retries");
+        for lease in [json!(0.999), json!("25h"), json!(0), json!(86_401)] {
+            let told = sent(json!({ "lease": lease })).await.refused(422, "invalid");
+            assert_eq!(
+                (&told["field"], &told["limit"]),
+                (&json!("lease"), &json!("must be between 1 s and 24 h"))
+            );
+            let claim = json!({ "queues": ["default"], "worker_id": "w", "lease": lease });
+            assert_eq!(bed.post("/v1/claim", claim).await.refused(422, "invalid")["field"], "lease");
+        }
+        bed.request(Method::PUT, "/v1/queues/default")
+            .json(&json!({ "timeout": "5s" }))
+            .send()
+            .await
+            .unwrap();
+        let none = sent(json!({ "timeout": 0, "max_retries": 2, "payload": "y".repeat(18) })).await.is(201);
+        assert_eq!(none["job"]["timeout"], Value::Null, "none, although the queue has one");
+        let usual = sent(json!({})).await.is(201);
+        assert_eq!(usual["job"]["timeout"], 5);
+        let claim = json!({ "queues": ["default"], "worker_id": "w" });
+        let held = bed.post("/v1/claim", claim).await.is(200)["jobs"][0].clone();
+        let path = format!("/v1/jobs/{}/complete", held["id"].as_str().unwrap());
+        let complete = |result: &str| {
+            let body = json!({ "lease_token": held["lease"]["token"], "result": result });
+            bed.post(&path, body)
+        };
+        assert_eq!(complete("123456789").await.refused(422, "invalid")["field"], "result");
+        complete("12345678").await.is(200);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::index::id_of;
 use crate::state::{State, page};
-use windlass_core::{JobId, Order, Refusal, Timestamp, Version};
+use windlass_core::{JobId, Order, Refusal, Status, Timestamp, Version};
 use windlass_store::{Archived, Purge, ReadArchive};
 
 impl State {
@@ -27,6 +27,13 @@ impl State {
         request.jobs.into_iter().map(|(id, version)| self.purge_one(id, version)).collect()
     }
 
+    /// How a removed job ended, while a unique key keeps its id.
+    pub fn purged(&mut self, request: JobId, _now: Timestamp) -> Option<Status> {
+        let (key, status) = self.purged.get(&request)?;
+        let keeps = self.holds.get(key).is_some_and(|hold| hold.job == request);
+        (keeps && !self.entries.contains_key(&request)).then_some(*status)
+    }
+
     fn purge_one(&mut self, id: JobId, version: Version) -> Result<(), Refusal> {
         let job = &self.entry(id)?.job;
         if !job.status.is_terminal() {
@@ -37,6 +44,12 @@ impl State {
         }
         let gone = self.entries.remove(&id).ok_or(Refusal::NotFound)?;
         self.index.replace(Some(&gone.job), None);
+        let unique = gone.facts().and_then(|facts| facts.unique.clone());
+        if let Some(key) = unique.map(|unique| (unique.scope, unique.key))
+            && self.holds.get(&key).is_some_and(|hold| hold.job == id)
+        {
+            self.purged.insert(id, (key, gone.job.status));
+        }
         for seq in gone.seqs {
             self.feed.remove(&seq);
         }

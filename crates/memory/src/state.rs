@@ -76,6 +76,8 @@ pub(crate) struct State {
     pub index: Index,
     /// Unique keys. They outlive jobs.
     pub holds: BTreeMap<UniqueKey, Hold>,
+    /// How removed jobs ended whose unique key is left.
+    pub purged: HashMap<JobId, (UniqueKey, Status)>,
     /// Approvals, oldest first.
     pub approvals: BTreeMap<ApprovalId, Approval>,
     /// Every event of every job, in the order of writing.
@@ -107,6 +109,7 @@ impl State {
             entries: HashMap::new(),
             index: Index::default(),
             holds: BTreeMap::new(),
+            purged: HashMap::new(),
             approvals: BTreeMap::new(),
             feed: BTreeMap::new(),
             last_seq: 0,

@@ -168,6 +168,7 @@ CREATE TABLE windlass.job_keys (
   job_id       uuid  NOT NULL,
   payload_hash bytea NOT NULL,
   expires_at   timestamptz,
+  outcome      text,                        -- how its job ended, once the job was removed
   PRIMARY KEY (scope, key)
 );
 CREATE INDEX job_keys_job ON windlass.job_keys (job_id);
@@ -356,6 +357,7 @@ COMMENT ON COLUMN windlass.job_keys.key IS 'The key.';
 COMMENT ON COLUMN windlass.job_keys.job_id IS 'The job that holds it or held it last.';
 COMMENT ON COLUMN windlass.job_keys.payload_hash IS 'SHA-256 of that job''s payload.';
 COMMENT ON COLUMN windlass.job_keys.expires_at IS 'Until when it is held, if for a time.';
+COMMENT ON COLUMN windlass.job_keys.outcome IS 'How that job ended, once it was removed; null while it is here.';
 COMMENT ON TABLE windlass.approvals IS 'Where each question to people stands; prompt and votes are events of its job.';
 COMMENT ON COLUMN windlass.approvals.id IS 'Its identity.';
 COMMENT ON COLUMN windlass.approvals.job_id IS 'The job that asks.';

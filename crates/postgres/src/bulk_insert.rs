@@ -163,7 +163,7 @@ impl Db<'_> {
                     said_once(facts().map(|f| f.max_retries)),
                     said(facts().map(|f| f.parent_id.map(uuid))),
                     said(facts().map(|f| f.unique.as_ref().map(|u| Policy::to_text(u.policy)))),
-                    said(facts().map(|f| f.timeout_ms)),
+                    said(facts().map(|f| f.own_timeout_ms())),
                     said(facts().map(|f| f.lease_ms.map(LeaseMs::get))),
                     said(facts().map(|f| Some(f.grace_ms).filter(|ms| *ms != 0))),
                     said(backoffs.collect::<Result<Vec<_>, _>>()?),

@@ -30,6 +30,10 @@ impl Db<'_> {
         Ok(archived)
     }
 
+    pub(crate) async fn purged(&self, id: &JobId, _: Now) -> Tried<Option<Status>> {
+        self.one(sql!("purged"), params![uuid(*id)], |r| row::Columns::new(r, 0).text(Status::parse)).await
+    }
+
     /// A job with its log and its lines; none if it was removed since its row was read.
     async fn whole(&self, job: Job) -> Tried<Option<Archived>> {
         let mut logs: Vec<LogLine> = Vec::new();

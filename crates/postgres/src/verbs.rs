@@ -7,8 +7,8 @@ use std::sync::Arc;
 use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
-    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, LogLine, Name, Refusal, Term,
-    Who, Worker,
+    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, LogLine, Name, Refusal, Status,
+    Term, Who, Worker,
 };
 use windlass_store::*;
 
@@ -116,6 +116,7 @@ verbs! {
     Retention {
         write purge(Purge) -> Vec<Result<(), Refusal>>;
         read archive(ReadArchive) -> Vec<Archived> = archive;
+        read purged(JobId) -> Option<Status> = purged;
     }
     Registry {
         write put_queue(PutQueue) -> Result<(), Refusal>;

@@ -309,7 +309,7 @@ fn bad_input_is_refused_by_name() {
             ("'w', priority => 6", "priority"),
             ("'w', max_retries => 101", "max_retries"),
             ("'w', max_retries => -1", "max_retries"),
-            ("'w', timeout => '0'", "timeout"),
+            ("'w', timeout => '-1 s'", "timeout"),
             ("'w', timeout => '31 days'", "timeout"),
             ("'w', lease => '999 ms'", "lease"),
             ("'w', grace => '-1 s'", "grace"),
@@ -348,7 +348,7 @@ fn bad_input_is_refused_by_name() {
             ("'w', unique_by => 'args'", "unique_by"),
             ("'w', unique_key => 'k', unique_by => 'payload'", "unique_by"),
             ("'w', id => gen_random_uuid()", "id"),
-            ("'w', payload_bytes => convert_to(repeat('x', 1048577), 'UTF8')", "payload"),
+            ("'w', payload_bytes => convert_to(repeat('x', 16777217), 'UTF8')", "payload"),
         ];
         for (arguments, field) in wrong {
             let asked = ask::<Uuid>(&hand, &format!("SELECT windlass.enqueue({arguments})")).await;
@@ -619,7 +619,7 @@ fn only_the_live_lease_passes() {
                 assert_eq!(refused(&hand, &sql).await, code);
             }
         }
-        let large = call("complete", &held, ", to_json(repeat('x', 1048576))");
+        let large = call("complete", &held, ", to_json(repeat('x', 16777216))");
         assert_eq!(refused(&hand, &large).await, "WL005");
         bed.is_unchanged(&before).await;
         invariants::check(&bed).await;

@@ -171,6 +171,7 @@ const PLANNED: &[Planned] = &[
         &["using job_events_completed on job_events"],
     ),
     ("job", "uuid", "ID", &["using jobs_pkey on jobs"]),
+    ("purged", "uuid", "ID", &["using jobs_pkey on jobs"]),
     ("jobs", "uuid[]", "ARRAY[ID]::uuid[]", &["jobs_pkey"]),
     ("lock", "uuid", "ID", &["using jobs_pkey on jobs"]),
     ("lock_jobs", "uuid[]", "ARRAY[ID]::uuid[]", &["jobs_pkey"]),

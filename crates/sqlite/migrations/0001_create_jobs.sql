@@ -117,6 +117,7 @@ CREATE TABLE job_keys (
   job_id       BLOB NOT NULL,
   payload_hash BLOB NOT NULL,
   expires_at   INTEGER,
+  outcome      TEXT,                        -- how its job ended, once the job was removed
   PRIMARY KEY (scope, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX job_keys_job ON job_keys (job_id);

@@ -19,6 +19,10 @@ impl Db<'_> {
         finished.into_iter().map(|job| self.whole(job)).collect()
     }
 
+    pub(crate) fn purged(&self, id: JobId) -> Tried<Option<Status>> {
+        self.one(sql!("purged"), [id.as_bytes()], row::status)
+    }
+
     fn whole(&self, job: Job) -> Tried<Archived> {
         let mut logs: Vec<LogLine> = Vec::new();
         loop {
@@ -49,6 +53,7 @@ impl Tx<'_, '_> {
         if job.version != version {
             return Ok(Err(Refusal::VersionMismatch(job.version)));
         }
+        self.execute(sql!("purge_job_keys"), (id.as_bytes(), job.status.as_str()))?;
         self.execute(sql!("purge_begin"), [id.as_bytes()])?;
         for statement in [
             sql!("purge_job_events"),

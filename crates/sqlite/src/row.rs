@@ -56,6 +56,11 @@ fn who(text: &str) -> Option<Who> {
     Who::try_from(text).ok()
 }
 
+/// A status that stands alone in its row.
+pub(crate) fn status(row: &Row<'_>) -> Tried<Status> {
+    Columns { row, next: 0 }.text(Status::parse)
+}
+
 /// How many columns `jobs` has.
 const COLUMNS: usize = 43;
 

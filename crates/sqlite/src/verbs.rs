@@ -6,8 +6,8 @@ use std::sync::Arc;
 use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
-    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, LogLine, Name, Refusal, Term,
-    Timestamp, Who, Worker,
+    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, LogLine, Name, Refusal, Status,
+    Term, Timestamp, Who, Worker,
 };
 use windlass_store::fresh::wall_clock;
 use windlass_store::*;
@@ -92,6 +92,7 @@ verbs! {
     Retention {
         write purge(request: Purge) -> Vec<Result<(), Refusal>>;
         read archive(wish: ReadArchive) -> Vec<Archived> = |db, now| db.archive(wish);
+        read purged(id: JobId) -> Option<Status> = |db, now| db.purged(id);
     }
     Registry {
         write put_queue(request: PutQueue) -> Result<(), Refusal>;

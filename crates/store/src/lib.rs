@@ -11,6 +11,7 @@ mod clocked;
 mod error;
 mod faulty;
 pub mod fresh;
+mod limited;
 mod requests;
 mod traced;
 mod verbs;
@@ -20,13 +21,14 @@ use tokio::sync::watch;
 use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
-    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, LogLine, Name, Refusal, Term,
-    Who, Worker,
+    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, LogLine, Name, Refusal, Status,
+    Term, Who, Worker,
 };
 
 pub use clocked::Clocked;
 pub use error::{StoreError, StoreResult};
 pub use faulty::{Fault, Faults, Faulty};
+pub use limited::Limited;
 pub use requests::*;
 pub use traced::Traced;
 
@@ -190,6 +192,8 @@ pub trait Retention: Send + Sync {
     async fn archive(&self, request: ReadArchive, now: Now) -> StoreResult<Vec<Archived>>;
     /// Removes finished jobs that are still at the version that was archived. The only door that deletes.
     async fn purge(&self, request: Purge, now: Now) -> StoreResult<Vec<Result<(), Refusal>>>;
+    /// How a removed job ended, while a unique key keeps its id; none for a job that is here or was never known.
+    async fn purged(&self, request: JobId, now: Now) -> StoreResult<Option<Status>>;
 }
 
 /// What surrounds jobs: queues, workers, audit, access keys, remembered answers.

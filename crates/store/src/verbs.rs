@@ -50,6 +50,7 @@ macro_rules! every_verb {
             Retention {
                 archive(ReadArchive) -> Vec<Archived>;
                 purge(Purge) -> Vec<Result<(), Refusal>>;
+                purged(JobId) -> Option<Status>;
             }
             Registry {
                 put_queue(PutQueue) -> Result<(), Refusal>;

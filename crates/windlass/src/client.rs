@@ -14,10 +14,11 @@ use crate::tail::Tail;
 use crate::watch::{Feed, Watch};
 use serde::Serialize;
 use std::sync::Arc;
+use windlass_core::limits::Limits;
 use windlass_core::wait::Decision;
 use windlass_core::{Actor, ApprovalId, FeedCursor, Filter, JobId};
 use windlass_engine::{Offers, Policies};
-use windlass_store::{ApprovalView, JobView, List, ListApprovals, Listed, Page, Store};
+use windlass_store::{ApprovalView, JobView, Limited, List, ListApprovals, Listed, Page, Store};
 
 /// A handle to a store of jobs. Cloning it is cheap and gives the same one.
 ///
@@ -45,6 +46,8 @@ pub struct Client {
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) actor: Actor,
+    /// How large payloads and results may be.
+    pub(crate) limits: Limits,
     /// Where the SQL functions are, for calls inside the caller's own transaction.
     #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only PostgreSQL has schemas"))]
     pub(crate) schema: String,
@@ -66,14 +69,16 @@ impl Client {
 
     /// A client to a store that is open already, for instance one with a decorator around it.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self::over(Opened { store, again: None }, Actor::api(), "windlass".to_owned(), Fallbacks::default())
+        let opened = Opened { store, again: None, limits: Limits::default() };
+        Self::over(opened, Actor::api(), "windlass".to_owned(), Fallbacks::default())
     }
 
     pub(crate) fn over(opened: Opened, actor: Actor, schema: String, fallbacks: Fallbacks) -> Self {
-        let Opened { store, again } = opened;
+        let Opened { store, again, limits } = opened;
+        let store: Arc<dyn Store> = Arc::new(Limited::new(store, limits));
         let tail = Arc::new(Tail::new(Arc::clone(&store)));
         let offers = Offers::default();
-        Self { inner: Arc::new(Inner { store, actor, schema, again, fallbacks, offers, tail }) }
+        Self { inner: Arc::new(Inner { store, actor, limits, schema, again, fallbacks, offers, tail }) }
     }
 
     /// What jobs fall back to, now.

@@ -6,6 +6,7 @@ use crate::fallback::Fallbacks;
 use crate::job::Job;
 use std::sync::Arc;
 use windlass_core::Actor;
+use windlass_core::limits::Limits;
 use windlass_engine::Policy;
 use windlass_memory::MemoryStore;
 use windlass_store::Store;
@@ -17,6 +18,7 @@ const RENEWING: usize = 2;
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) again: Option<Builder>,
+    pub(crate) limits: Limits,
 }
 
 /// Opens the store that `url` names, and gives a client to it.
@@ -61,6 +63,7 @@ pub struct Builder {
     /// Whether it listens for wake-ups; what only renews leases has no use for them.
     listen: bool,
     actor: Option<String>,
+    limits: Limits,
     fallbacks: Fallbacks,
 }
 
@@ -75,6 +78,7 @@ impl Builder {
             pool: None,
             listen: true,
             actor: None,
+            limits: Limits::default(),
             fallbacks: Fallbacks::default(),
         }
     }
@@ -116,6 +120,13 @@ impl Builder {
         self
     }
 
+    /// How large payloads and results may be, and how many retries a job may ask for. By default 1 MiB, 1 MiB and 100;
+    /// at most 16 MiB, 16 MiB and 100.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
     /// What jobs of a type fall back to where they say nothing of themselves.
     pub fn kind_policy<J: Job>(mut self, policy: Policy) -> Self {
         self.fallbacks.kinds.push((J::KIND.to_owned(), policy));
@@ -137,6 +148,7 @@ impl Builder {
     /// Opens the store.
     pub async fn connect(self) -> Result<Client> {
         let actor = self.actor.as_deref().map_or(Ok(Actor::api()), |name| Actor::parse("actor", name))?;
+        let limits = self.limits.check()?;
         let schema = self.schema.clone().unwrap_or_else(|| "windlass".to_owned());
         let fallbacks = self.fallbacks.clone();
         fallbacks.own()?;
@@ -145,7 +157,7 @@ impl Builder {
         let again =
             is_driven.then(|| Self { pool: Some(RENEWING), migrate: false, listen: false, ..self.clone() });
         let store = self.open().await?;
-        Ok(Client::over(Opened { store, again }, actor, schema, fallbacks))
+        Ok(Client::over(Opened { store, again, limits }, actor, schema, fallbacks))
     }
 
     pub(crate) async fn open(self) -> Result<Arc<dyn Store>> {
@@ -180,12 +192,14 @@ impl Builder {
 // Without the URLs, which may hold passwords.
 impl std::fmt::Debug for Builder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { schema, migrate, pool, actor, url: _, notify_url: _, listen: _, fallbacks: _ } = self;
+        let Self { schema, migrate, pool, actor, limits, url: _, notify_url: _, listen: _, fallbacks: _ } =
+            self;
         f.debug_struct("Builder")
             .field("schema", schema)
             .field("migrate", migrate)
             .field("pool", pool)
             .field("actor", actor)
+            .field("limits", limits)
             .finish_non_exhaustive()
     }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, PAYLOAD_MAX_BYTES};
+use windlass_core::limits::EVENT_PAYLOAD_MAX_BYTES;
 use windlass_core::{JobId, Metadata, Timestamp, Token, Version, Wake};
 use windlass_engine::{Attempt, HandlerError, Report};
 
@@ -149,7 +149,7 @@ impl<S> Context<S> {
     ///
     /// For work that has no natural steps, such as reading a long list; [`Context::step`] is simpler where it fits.
     pub async fn checkpoint(&self, value: &impl Serialize) -> Result<(), HandlerError> {
-        let payload = encode("the checkpoint", value, PAYLOAD_MAX_BYTES)?;
+        let payload = encode("the checkpoint", value, self.client.inner.limits.result_bytes)?;
         self.attempt.checkpoint(payload).await
     }
 

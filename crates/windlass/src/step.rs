@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
-use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, PAYLOAD_MAX_BYTES};
+use windlass_core::limits::EVENT_PAYLOAD_MAX_BYTES;
 use windlass_core::step::{RecordedStep, StepState};
 use windlass_core::{Backoff, Name, Payload};
 use windlass_engine::HandlerError;
@@ -153,7 +153,8 @@ impl<S: Send + Sync + 'static, T: Serialize + DeserializeOwned + Send + 'static>
                 let _open = ctx.attempt.open_step();
                 ctx.attempt.step_started(&name, false, None).await?;
                 let value = self.tries(&name).await?;
-                let payload = encode_checked(&format!("the value of step {name}"), &value)?;
+                let max = ctx.client.inner.limits.result_bytes;
+                let payload = encode_checked(&format!("the value of step {name}"), &value, max)?;
                 ctx.attempt.step_finished(&name, false, Some(payload)).await?;
                 value
             }
@@ -161,7 +162,7 @@ impl<S: Send + Sync + 'static, T: Serialize + DeserializeOwned + Send + 'static>
         if let Some((undo_name, undo)) = self.undo {
             // The undo has a value of its own, so that the type need not be Clone.
             let what = format!("the value of step {name}");
-            let payload = encode(&what, &value, PAYLOAD_MAX_BYTES)?;
+            let payload = encode(&what, &value, ctx.client.inner.limits.result_bytes)?;
             ctx.undos.add(undo_name?, read(&what, Some(&payload))?, undo);
         }
         Ok(value)
@@ -213,8 +214,9 @@ impl<S, T> std::fmt::Debug for Step<'_, S, T> {
 pub(crate) fn encode_checked<T: Serialize + DeserializeOwned>(
     what: &str,
     value: &T,
+    max: usize,
 ) -> Result<Payload, HandlerError> {
-    let payload = encode(what, value, PAYLOAD_MAX_BYTES)?;
+    let payload = encode(what, value, max)?;
     read::<T>(what, Some(&payload)).map_err(|e| {
         let message =
             format!("{e}; a later attempt could not read it, so it is not recorded: change the type");

@@ -47,7 +47,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use windlass_core::decide::Claim;
-use windlass_core::limits::{BATCH_MAX, PAGE_MAX};
+use windlass_core::limits::{BATCH_MAX, Limits, PAGE_MAX};
 use windlass_core::{
     Actor, Failure, Filter, JobId, LeaseMs, Name, Outcome, Refusal, Status, Timestamp, Token, Who,
 };
@@ -105,7 +105,8 @@ impl Rig {
         // Settings of queues count at once: no time passes in which they could be trusted.
         let mut fallbacks = Fallbacks::default();
         fallbacks.trusted = Duration::ZERO;
-        let client = Client::over(Opened { store, again: None }, Actor::api(), "windlass".into(), fallbacks);
+        let opened = Opened { store, again: None, limits: Limits::default() };
+        let client = Client::over(opened, Actor::api(), "windlass".into(), fallbacks);
         Self { client, clock }
     }
 

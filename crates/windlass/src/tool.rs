@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::future::IntoFuture;
-use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, PAYLOAD_MAX_BYTES};
+use windlass_core::limits::EVENT_PAYLOAD_MAX_BYTES;
 use windlass_core::step::{RecordedStep, StepState};
 use windlass_core::{EventKind, Name, Payload, Version};
 use windlass_engine::HandlerError;
@@ -79,7 +79,8 @@ impl<S: Send + Sync + 'static> Context<S> {
         F: FnOnce() -> Fut + Send + 'a,
         Fut: Future<Output = Result<T, E>> + Send + 'a,
     {
-        let args = encode(&format!("the arguments of tool {name}"), args, PAYLOAD_MAX_BYTES);
+        let args =
+            encode(&format!("the arguments of tool {name}"), args, self.client.inner.limits.result_bytes);
         let doubt = Doubt::Policy(InDoubt::Fail);
         Tool { ctx: self, name: named("tool", name), args, call, doubt, doubt_if: None }
     }
@@ -161,7 +162,7 @@ impl<S: Send + Sync + 'static, T, E, F> Tool<'_, S, T, E, F> {
             if is_in_doubt(ctx, &step).await?
                 && let Some(value) = resolve(&step, doubt).await?
             {
-                let payload = returned(&name, &value)?;
+                let payload = returned(&name, &value, ctx.client.inner.limits.result_bytes)?;
                 ctx.attempt.step_finished(&name, true, Some(payload)).await?;
                 return Ok(value);
             }
@@ -170,7 +171,7 @@ impl<S: Send + Sync + 'static, T, E, F> Tool<'_, S, T, E, F> {
         let answer = call().await;
         match answer.map_err(|error| (doubt_if.is_some_and(|doubts| doubts(&error)), error.into())) {
             Ok(value) => {
-                let payload = returned(&name, &value)?;
+                let payload = returned(&name, &value, ctx.client.inner.limits.result_bytes)?;
                 ctx.attempt.step_finished(&name, true, Some(payload)).await?;
                 Ok(value)
             }
@@ -184,8 +185,12 @@ impl<S: Send + Sync + 'static, T, E, F> Tool<'_, S, T, E, F> {
     }
 }
 
-fn returned<T: Serialize + DeserializeOwned>(name: &Name, value: &T) -> Result<Payload, HandlerError> {
-    encode_checked(&format!("the value of tool {name}"), value)
+fn returned<T: Serialize + DeserializeOwned>(
+    name: &Name,
+    value: &T,
+    max: usize,
+) -> Result<Payload, HandlerError> {
+    encode_checked(&format!("the value of tool {name}"), value, max)
 }
 
 /// Takes the call out of doubt: it answered, with an error.

@@ -10,7 +10,6 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::future::IntoFuture;
 use std::sync::atomic::Ordering;
-use windlass_core::limits::PAYLOAD_MAX_BYTES;
 use windlass_core::unique::{Policy, Scope};
 use windlass_core::{JobId, NewJob, RunAt, Status};
 use windlass_engine::HandlerError;
@@ -144,6 +143,7 @@ impl<'t, X: Transaction> IntoFuture for EnqueueIn<'t, X> {
         Box::pin(async move {
             let Self { enqueue: Enqueue { client, request }, tx, notify } = self;
             let job = request.finish(&*client.policies().await?)?;
+            client.inner.limits.check_job(&job)?;
             let answer = tx.ask(client.sql(ENQUEUE), params(&job, notify)).await?;
             let id = JobId::parse(&answer)?;
             Ok(Enqueued { id, existed: id != job.id, payload_differs: false })
@@ -228,7 +228,7 @@ impl<S: Send + Sync + 'static> Context<S> {
         tx: &mut X,
         output: &(impl Serialize + Sync),
     ) -> Result<(), HandlerError> {
-        let result = encode("the result", output, PAYLOAD_MAX_BYTES)?;
+        let result = encode("the result", output, self.client.inner.limits.result_bytes)?;
         let result = String::from_utf8_lossy(result.as_bytes()).into_owned();
         let params = vec![Some(self.id().to_string()), Some(self.lease_token().to_text()), Some(result)];
         tx.ask(self.client.sql(COMPLETE), params).await?;

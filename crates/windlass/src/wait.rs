@@ -3,6 +3,7 @@
 use crate::client::Client;
 use crate::error::{Ended, Error, Result};
 use crate::job::Job;
+use crate::repeat::repeat;
 use windlass_core::{JobId, Payload, Refusal, Status};
 use windlass_store::JobView;
 
@@ -11,7 +12,10 @@ pub(crate) async fn ended<J: Job>(client: &Client, id: JobId) -> Result<J::Outpu
     loop {
         let mut subscription = client.inner.tail.subscribe(id).await?;
         loop {
-            let view = client.job(id).await?.ok_or(Refusal::NotFound)?;
+            let Some(view) = client.job(id).await? else {
+                let purged = repeat(|| client.inner.store.purged(id, None)).await?;
+                return Err(purged.map_or(Refusal::NotFound, Refusal::Purged).into());
+            };
             if view.job.status.is_terminal() {
                 return result::<J>(&view);
             }

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tower::{Layer, Service};
-use windlass_core::limits::PAYLOAD_MAX_BYTES;
 use windlass_core::{Metadata, Name, Payload};
 use windlass_engine::{Attempt, BoxError, Handler, HandlerError, Handlers, Health, RunError, Shutdown};
 
@@ -125,7 +124,7 @@ impl<S: Send + Sync + 'static> Worker<S> {
                 let output = crate::saga::run(&ctx, handler(job, ctx.clone())).await?;
                 #[cfg(feature = "postgres")]
                 crate::tx::check_committed(&ctx).await?;
-                result(&output)
+                result(&output, client.inner.limits.result_bytes)
             }
         };
         self.handlers.push((J::KIND.to_owned(), Handler::from_fn(run)));
@@ -357,8 +356,8 @@ fn payload<J: Job>(attempt: &Attempt, on_unreadable: OnUnreadable) -> Result<J, 
     }
 }
 
-fn result(output: &impl serde::Serialize) -> Result<Option<Payload>, HandlerError> {
-    let payload = encode("the result", output, PAYLOAD_MAX_BYTES)?;
+fn result(output: &impl serde::Serialize, max: usize) -> Result<Option<Payload>, HandlerError> {
+    let payload = encode("the result", output, max)?;
     // Nothing is not worth a result: it reads back from its absence.
     Ok((payload.as_bytes() != b"null").then_some(payload))
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
-    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, LogLine, Name, Refusal, Term,
-    Who, Worker,
+    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, LogLine, Name, Refusal, Status,
+    Term, Who, Worker,
 };
 use windlass_store::*;
 
@@ -112,6 +112,7 @@ counting! {
     Retention {
         archive(ReadArchive) -> Vec<Archived>;
         purge(Purge) -> Vec<Result<(), Refusal>>;
+        purged(JobId) -> Option<Status>;
     }
     Registry {
         put_queue(PutQueue) -> Result<(), Refusal>;

@@ -14,11 +14,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
+use windlass_core::limits::Limits;
 use windlass_core::{Role, Who};
 use windlass_engine::Shutdown;
 use windlass_http::{KeyText, Server};
 use windlass_memory::MemoryStore;
-use windlass_store::{PutAccessKey, Store};
+use windlass_store::{Limited, PutAccessKey, Store};
 
 /// The longest any condition is awaited. Far more than any of them needs.
 pub const DEADLINE: Duration = Duration::from_secs(60);
@@ -30,15 +31,20 @@ pub struct Place {
     keep: Box<dyn Any + Send + Sync>,
 }
 
+/// A store within the default limits, as the command opens it.
+fn within_limits(store: impl Store + 'static) -> Arc<dyn Store> {
+    Arc::new(Limited::new(Arc::new(store), Limits::default()))
+}
+
 impl Place {
     pub fn memory() -> Self {
-        Self { name: "memory", store: Arc::new(MemoryStore::new()), keep: Box::new(()) }
+        Self { name: "memory", store: within_limits(MemoryStore::new()), keep: Box::new(()) }
     }
 
     pub fn sqlite() -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let store = windlass_sqlite::Options::new(folder.path().join("windlass.db")).open().expect("a store");
-        Self { name: "sqlite", store: Arc::new(store), keep: Box::new(folder) }
+        Self { name: "sqlite", store: within_limits(store), keep: Box::new(folder) }
     }
 
     pub fn around<S: Store + 'static>(self, wrap: impl FnOnce(Arc<dyn Store>) -> S) -> (Self, Arc<S>) {
