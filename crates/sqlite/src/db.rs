@@ -285,7 +285,7 @@ impl<'w, 'c> Tx<'w, 'c> {
         self.due.set(due);
     }
 
-    fn hint_due(&self, job: &Job, now: Timestamp) {
+    pub(crate) fn hint_due(&self, job: &Job, now: Timestamp) {
         if job.status != Status::Running && job.is_due(now) {
             self.due.set(true);
         }

@@ -5,7 +5,7 @@ use crate::claim::holds;
 use crate::db::{Tx, sql};
 use crate::error::{Failure, Tried};
 use windlass_core::enqueue::{Loaded, Plan, check_size, first_answer, plan};
-use windlass_core::{Actor, Facts, Job, JobId, Refusal, Timestamp};
+use windlass_core::{Actor, JobId, Refusal, Timestamp};
 use windlass_store::{BatchRefusal, ClaimOne, Enqueue, EnqueueClaimed, Enqueued, EnqueuedClaimed};
 
 impl Tx<'_, '_> {
@@ -86,25 +86,10 @@ impl Tx<'_, '_> {
     }
 
     fn carry_out(&self, plan: &Plan<'_>, actor: &Actor, now: Timestamp) -> Tried<()> {
-        for job in &plan.fresh {
-            let event = job.created(actor, now);
-            self.append_event(&event)?;
-            if let Some(row) = Job::created(&event) {
-                self.create_job(&row, now)?;
-            }
-            self.tag(job.id, &job.facts)?;
-        }
+        self.create_all(&plan.fresh, actor, now)?;
         for ((scope, key), hold) in &plan.holds {
             self.take_key(&scope.to_text(), key.as_str(), hold)?;
         }
         plan.adoptions.iter().try_for_each(|(parent, step)| self.write(parent, step))
-    }
-
-    /// Makes a job findable by its tags.
-    pub(crate) fn tag(&self, job: JobId, facts: &Facts) -> Tried<()> {
-        for tag in &facts.tags {
-            self.execute(sql!("insert_tag"), (tag.as_str(), job.as_bytes()))?;
-        }
-        Ok(())
     }
 }

@@ -9,6 +9,7 @@
 mod append;
 mod approve;
 mod assign;
+mod bulk_insert;
 mod claim;
 mod connect;
 mod db;

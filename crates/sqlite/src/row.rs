@@ -1,8 +1,9 @@
 //! Between rows and values: the only place that knows the order of columns.
 
 use crate::error::{Failure, Tried};
-use rusqlite::types::{FromSql, ToSql};
+use rusqlite::types::{FromSql, ToSql, Value};
 use rusqlite::{Row, Statement};
+use std::rc::Rc;
 use windlass_core::unique::Policy;
 use windlass_core::wait::ApprovalStatus;
 use windlass_core::{
@@ -146,8 +147,17 @@ impl<'a, 'c> Binder<'a, 'c> {
 
 /// What is known of a job that was just created, in the order of `create_job.sql`.
 pub(crate) fn create_job(statement: &mut Statement<'_>, job: &Job) -> Tried<usize> {
+    created(statement, job.id.as_bytes(), job)
+}
+
+/// The same of jobs with these ids that are else like one another, in the order of `create_jobs.sql`.
+pub(crate) fn create_jobs(statement: &mut Statement<'_>, ids: Rc<Vec<Value>>, like: &Job) -> Tried<usize> {
+    created(statement, ids, like)
+}
+
+fn created(statement: &mut Statement<'_>, id: impl ToSql, job: &Job) -> Tried<usize> {
     let mut b = Binder::new(statement);
-    b.put(job.id.as_bytes())?;
+    b.put(id)?;
     b.put(job.queue.as_str())?;
     b.put(job.kind.as_str())?;
     b.put(job.priority)?;
