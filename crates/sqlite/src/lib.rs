@@ -90,7 +90,7 @@ impl Options {
                 connect::create_folder(folder)
                     .map_err(|e| failed(format!("cannot create its folder: {e}")))?;
             }
-            connect::create_file(&path).map_err(|e| failed(format!("cannot be created: {e}")))?;
+            connect::create_file(&path);
         } else if !path.exists() {
             return Err(OpenError::NoStore(path.display().to_string()));
         }

@@ -134,6 +134,30 @@ fn one_that_does_not_fit_fails_alone() {
     });
 }
 
+/// The log is kept from the file while somebody reads; once nobody does, it goes back to the size of a checkpoint.
+#[test]
+fn the_log_shrinks_when_nobody_reads_any_more() {
+    let place = Place::new();
+    let log = || std::fs::metadata(place.path.with_extension("db-wal")).map_or(0, |file| file.len() >> 20);
+    wait_for(async {
+        let store = place.open();
+        let bed = Bed::new(store.clone());
+        bed.a_job(at(0)).await;
+        let reader = place.hand();
+        reader.execute_batch("BEGIN; SELECT count(*) FROM jobs").expect("a snapshot");
+        for _ in 0..8 {
+            let jobs = (0..8).map(|_| with_bytes(&bed, 1 << 20)).collect();
+            enqueue(store.clone(), jobs).await.expect("written");
+        }
+        assert!(log() >= 64, "it cannot shrink: {} MiB", log());
+        reader.execute_batch("COMMIT").expect("the snapshot is given back");
+        // The first sees to it that everything is in the file, the second begins the log anew.
+        bed.a_job(at(1)).await;
+        bed.a_job(at(2)).await;
+        assert!(log() <= 32, "{} MiB", log());
+    });
+}
+
 /// T11: what a process without rights does in these tests; with no role, that nothing is read-only for us.
 #[test]
 fn child() {
@@ -216,6 +240,27 @@ fn a_place_where_nothing_can_be_created_is_said() {
     let said = as_somebody(&place);
     assert!(said.starts_with("open: ") && said.contains("cannot create its folder"), "{said}");
     allow(place.folder(), 0o755);
+}
+
+/// What is created is for its owner alone; what is there keeps its permissions.
+#[test]
+fn what_is_created_is_for_its_owner_alone() {
+    let mut place = Place::new();
+    let folder = place.folder().join("deep/er");
+    place.path = folder.join("windlass.db");
+    let mode = |path: &Path| std::fs::metadata(path).expect("it is there").mode() & 0o777;
+    wait_for(async {
+        let bed = place.bed();
+        bed.a_job(at(0)).await;
+        for file in ["windlass.db", "windlass.db-wal", "windlass.db-shm"] {
+            assert_eq!(mode(&folder.join(file)), 0o600, "{file}");
+        }
+        assert_eq!((mode(&folder), mode(&place.folder().join("deep"))), (0o700, 0o700));
+    });
+    allow(&place.path, 0o640);
+    allow(&folder, 0o750);
+    drop(place.open());
+    assert_eq!((mode(&place.path), mode(&folder)), (0o640, 0o750));
 }
 
 /// T11: a damaged file is said at the door when its head is damaged, and found by the check when its body is.
