@@ -29,6 +29,7 @@ macro_rules! lease_laws {
             a_batch_of_too_many_renewals_is_refused_beyond_the_limit,
             lease_durations_outside_the_limits_cannot_be_made,
             a_renewal_and_a_reclaim_never_both_win,
+            one_moment_written_ahead_freezes_no_lease_and_no_delay,
         );
     };
 }
@@ -322,4 +323,31 @@ async fn tried(bed: &Bed, verb: &str, job: JobId, token: Token, now: Now) -> Opt
         }
         other => panic!("no verb {other}"),
     }
+}
+
+/// Q4, J8: whoever wrote with a clock that was an hour ahead, leases are over and delays pass as if nobody had.
+pub async fn one_moment_written_ahead_freezes_no_lease_and_no_delay(bed: Bed) {
+    let ahead = Some(windlass_store::fresh::wall_clock().plus_ms(3_600_000));
+    bed.enqueue(bed.job_in("work", "elsewhere"), ahead).await;
+    let mut leased = bed.job("work");
+    leased.facts.lease_ms = Some(LeaseMs::new(1_000).expect("the shortest lease"));
+    let mut delayed = bed.job("work");
+    delayed.facts.run_at = RunAt::After(300);
+    let mut wanted = std::collections::HashSet::from([leased.id, delayed.id]);
+    bed.enqueue(leased, None).await;
+    let lost = bed.claims_one("w", None).await;
+    bed.enqueue(delayed, None).await;
+    // A deadline only so that a store that stands still is not waited for during the whole hour.
+    for _ in 0..600 {
+        for claimed in bed.claims("v", 10, None).await {
+            wanted.remove(&claimed.job.id);
+        }
+        if wanted.is_empty() {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    assert!(wanted.is_empty(), "never claimed again: {wanted:?}");
+    let refused = bed.settles(&lost, completes(), None).await;
+    assert!(refused.is_err(), "the lost lease settles nothing: {refused:?}");
 }

@@ -73,7 +73,8 @@ impl MemoryStore {
     fn with<T>(&self, now: Now, verb: impl FnOnce(&mut state::State, Timestamp) -> T) -> StoreResult<T> {
         let broken = |_| StoreError::Unavailable("a verb panicked in this store; start a new one".into());
         let mut state = self.inner.state.lock().map_err(broken)?;
-        let now = now.unwrap_or_else(fresh::wall_clock).max(state.last_written_at);
+        let last = state.last_written_at;
+        let now = now.map_or_else(|| state.clock.now(last), |now| now.max(last));
         let answer = verb(&mut state, now);
         let news = state.take_news();
         drop(state);

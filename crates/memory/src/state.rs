@@ -70,6 +70,8 @@ pub(crate) struct State {
     pub store: u64,
     /// The moment of the last event: no verb happens before it.
     pub last_written_at: Timestamp,
+    /// What time it is for verbs that are not given one.
+    pub clock: windlass_store::Clock,
     /// Jobs. Boxed: an entry is some 800 bytes, and a growing map moves and over-allocates what it holds.
     pub entries: HashMap<JobId, Box<Entry>>,
     /// Jobs, in every order they are asked for.
@@ -106,6 +108,7 @@ impl State {
         Self {
             store,
             last_written_at: Timestamp::from_micros(i64::MIN),
+            clock: windlass_store::Clock::default(),
             entries: HashMap::new(),
             index: Index::default(),
             holds: BTreeMap::new(),

@@ -12,6 +12,7 @@ use windlass_core::end::Ending;
 use windlass_core::{
     Event, EventKind, Facts, Job, JobId, Key, Metadata, Name, Payload, Refusal, Status, Timestamp, Version,
 };
+use windlass_store::Clock;
 
 /// The text of a statement: one file each, named like what uses it.
 macro_rules! sql {
@@ -39,12 +40,14 @@ pub(crate) fn array(values: impl IntoIterator<Item = Vec<u8>>) -> Rc<Vec<Value>>
 pub(crate) struct Db<'c> {
     conn: &'c Connection,
     hot: Option<Hot<'c>>,
+    /// What time it is for verbs that are not given one.
+    clock: Clock,
 }
 
 impl<'c> Db<'c> {
     /// For a read or two.
     pub(crate) fn new(conn: &'c Connection) -> Self {
-        Self { conn, hot: None }
+        Self { conn, hot: None, clock: Clock::default() }
     }
 
     /// For a thread that does nothing else.
@@ -57,7 +60,7 @@ impl<'c> Db<'c> {
             create_job: prepare(sql!("create_job"))?,
             move_job: prepare(sql!("move_job"))?,
         };
-        Ok(Self { conn, hot: Some(hot) })
+        Ok(Self { conn, hot: Some(hot), clock: Clock::default() })
     }
 
     /// Runs a statement that is kept compiled, or one from the cache where none is.
@@ -206,8 +209,8 @@ impl<'w, 'c> Tx<'w, 'c> {
 
     /// The moment of a verb.
     pub(crate) fn now(&self, given: Option<Timestamp>) -> Timestamp {
-        let wanted = given.unwrap_or_else(windlass_store::fresh::wall_clock);
-        wanted.max(Timestamp::from_micros(self.last_at.get()))
+        let last = Timestamp::from_micros(self.last_at.get());
+        given.map_or_else(|| self.clock.now(last), |now| now.max(last))
     }
 
     /// Whether something was written, and whether a job became due.

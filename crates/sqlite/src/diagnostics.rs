@@ -1,9 +1,10 @@
 //! How the file stands, for `windlass doctor`.
 
 use crate::SqliteStore;
-use crate::db::Db;
+use crate::db::{Db, sql};
 use crate::error::Tried;
 use windlass_store::StoreResult;
+use windlass_store::fresh::wall_clock;
 
 /// How the file stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub struct Condition {
     pub bytes: i64,
     /// How much of it holds nothing.
     pub free_bytes: i64,
+    /// How far the last event is dated ahead of this machine's clock; 0 when it is not.
+    pub ahead_ms: i64,
 }
 
 impl SqliteStore {
@@ -38,12 +41,14 @@ fn read(db: &Db<'_>) -> Tried<Condition> {
     let text = |pragma: &'static str| -> Tried<String> {
         Ok(db.one(pragma, (), |row| Ok(row.get(0)?))?.unwrap_or_default())
     };
+    let last_at = db.one(sql!("head"), (), |row| Ok(row.get::<_, i64>(2)?))?.unwrap_or_default();
     let page = number("PRAGMA page_size")?;
     Ok(Condition {
         version: rusqlite::version(),
         journal_mode: text("PRAGMA journal_mode")?,
         quick_check: text("PRAGMA quick_check(1)")?,
         bytes: page.saturating_mul(number("PRAGMA page_count")?),
+        ahead_ms: (last_at - wall_clock().as_micros()).max(0) / 1_000,
         free_bytes: page.saturating_mul(number("PRAGMA freelist_count")?),
     })
 }

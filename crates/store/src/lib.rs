@@ -7,6 +7,7 @@
 //!
 //! What is never known here: a database, a worker, HTTP.
 
+mod clock;
 mod clocked;
 mod error;
 mod faulty;
@@ -25,6 +26,7 @@ use windlass_core::{
     Term, Who, Worker,
 };
 
+pub use clock::Clock;
 pub use clocked::Clocked;
 pub use error::{StoreError, StoreResult};
 pub use faulty::{Fault, Faults, Faulty};

@@ -1,6 +1,6 @@
 //! A file: whether it is whole, how large its log is, and what it stands on.
 
-use super::{Finding, ok, problem, warning};
+use super::{Finding, SKEW_MS, ok, problem, warning};
 use crate::fail::{Failure, Outcome};
 use crate::settings::Settings;
 use std::path::Path;
@@ -23,6 +23,7 @@ pub async fn look(settings: &Settings, low_bytes: u64) -> Outcome<Vec<Finding>> 
     let condition = store.condition().await?;
     let size = |ending: &str| std::fs::metadata(format!("{path}{ending}")).map_or(0, |file| file.len());
     let mut findings = of_file(&path, &condition);
+    findings.push(of_last(condition.ahead_ms));
     findings.push(of_log(size("-wal")));
     findings.push(of_file_system(Path::new(&path)));
     findings.extend(of_disk(Path::new(&path), low_bytes));
@@ -54,6 +55,20 @@ fn of_file(path: &str, condition: &Condition) -> Vec<Finding> {
         problem("durability", format!("journal_mode is {journal_mode}"), fix)
     };
     vec![ok("store", store), integrity, durable]
+}
+
+/// One change that was written while a clock was ahead.
+fn of_last(ahead_ms: i64) -> Finding {
+    if ahead_ms <= SKEW_MS {
+        return ok("clock", "the last change is not dated ahead of this machine's clock");
+    }
+    let found = format!(
+        "the last change is dated {} s ahead of this machine's clock: what is to run at a time of day runs that much early",
+        ahead_ms / 1_000
+    );
+    let fix = "set this machine's clock by NTP; if it is right, wait: the store's clock goes on at nine tenths of its speed \
+               until both agree, leases and delays take a ninth longer meanwhile";
+    warning("clock", found, fix)
 }
 
 fn of_log(bytes: u64) -> Finding {
@@ -115,6 +130,12 @@ mod tests {
         let level = |free: u64| of_free(free, 1 << 30).level;
         assert_eq!([1 << 20, 500 << 20, 50 << 30].map(level), [Level::Problem, Level::Warning, Level::Ok]);
         assert_eq!((of_log(1 << 20).level, of_log(1 << 30).level), (Level::Ok, Level::Warning));
+    }
+
+    #[test]
+    fn a_change_dated_ahead_is_said() {
+        assert_eq!((of_last(0).level, of_last(3_600_000).level), (Level::Ok, Level::Warning));
+        assert!(of_last(3_600_000).found.contains("3600 s ahead"));
     }
 
     #[test]
