@@ -389,29 +389,25 @@ BEGIN
   RETURN QUERY SELECT unnest(gone);
 END $$;
 
--- Gives a role what the engine needs and nothing more: history can be added to, never changed.
+-- Gives a role what the engine needs and nothing more: to read, and to call the functions that write. Granted again, it
+-- gives those of a newer version too.
 CREATE OR REPLACE FUNCTION windlass.grant_app(role regrole) RETURNS void LANGUAGE plpgsql
 SET search_path = windlass, pg_temp AS $$
 DECLARE
-  kept regprocedure;
+  called regprocedure;
 BEGIN
-  FOR kept IN SELECT p.oid FROM pg_proc p
-    WHERE p.pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'windlass.jobs'::regclass)
-      AND p.proname LIKE 'kept\_%'
-  LOOP
-    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', kept, role);
-  END LOOP;
+  EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA windlass FROM %s', role);
   EXECUTE format('GRANT USAGE ON SCHEMA windlass TO %s', role);
   EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA windlass TO %s', role);
-  EXECUTE format('GRANT INSERT, UPDATE ON windlass.jobs, windlass.approvals, windlass.terms, windlass.queues,
-    windlass.workers, windlass.access_keys TO %s', role);
-  EXECUTE format('GRANT INSERT, UPDATE, DELETE ON windlass.job_keys, windlass.answers, windlass.line, windlass.holds
-    TO %s', role);
-  EXECUTE format('GRANT DELETE ON windlass.workers TO %s', role);
-  EXECUTE format('GRANT INSERT ON windlass.job_events, windlass.job_logs, windlass.audit TO %s', role);
-  EXECUTE format('GRANT USAGE ON ALL SEQUENCES IN SCHEMA windlass TO %s', role);
+  EXECUTE format('GRANT SELECT ON ALL SEQUENCES IN SCHEMA windlass TO %s', role);
   EXECUTE format('GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.cancel, windlass.signal, windlass.assert_lease,
     windlass.complete, windlass.purge, windlass.as_json TO %s', role);
+  FOR called IN SELECT p.oid FROM pg_proc p
+    WHERE p.pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'windlass.jobs'::regclass)
+      AND p.proname LIKE 'app\_%'
+  LOOP
+    EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', called, role);
+  END LOOP;
 END $$;
 
 -- Gives a role the views and nothing else.

@@ -199,3 +199,82 @@ BEGIN
   RAISE EXCEPTION 'history is written by windlass, not by hand; use windlass.cancel, windlass.signal or the windlass command'
     USING ERRCODE = 'WL004';
 END $$;
+
+-- Notes for this transaction what a function of the app role left to be made good.
+CREATE OR REPLACE FUNCTION windlass.owe(what text, id text) RETURNS void LANGUAGE sql AS $$
+  INSERT INTO windlass.owed (what, id) VALUES (what, id)
+$$;
+
+-- At its commit: a job's row and its log agree, a decided approval has its votes, a key its audit entry.
+CREATE OR REPLACE FUNCTION windlass.settle_debts() RETURNS trigger LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+DECLARE
+  wrong text;
+BEGIN
+  IF TG_RELID <> 'windlass.owed'::regclass THEN
+    RAISE EXCEPTION '% serves windlass.owed only, not %', 'windlass.settle_debts()', TG_RELID::regclass
+      USING ERRCODE = 'WL004';
+  END IF;
+  wrong := CASE NEW.what WHEN 'job' THEN windlass.job_at_odds(NEW.id::uuid)
+    WHEN 'approval' THEN (SELECT windlass.approval_at_odds(a) FROM windlass.approvals a WHERE a.id = NEW.id::uuid)
+    WHEN 'approvals of job' THEN
+      (SELECT min(windlass.approval_at_odds(a)) FROM windlass.approvals a WHERE a.job_id = NEW.id::uuid)
+    ELSE (SELECT 'key ' || k.name || ' has no audit entry' FROM windlass.access_keys k WHERE k.name = NEW.id
+      AND NOT EXISTS (SELECT 1 FROM windlass.audit u WHERE u.target = k.name
+        AND u.action = CASE WHEN k.revoked_at IS NULL THEN 'key.create' ELSE 'key.revoke' END)) END;
+  IF wrong IS NOT NULL THEN
+    RAISE EXCEPTION 'nothing was written: %', wrong USING ERRCODE = 'WL013';
+  END IF;
+  DELETE FROM windlass.owed WHERE what = NEW.what AND id = NEW.id;
+  RETURN NULL;
+END $$;
+
+-- What is wrong between a job's row and its log; null if nothing is.
+CREATE OR REPLACE FUNCTION windlass.job_at_odds(job uuid) RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  row windlass.jobs;
+  logged bigint;
+  last windlass.job_events;
+BEGIN
+  SELECT * INTO row FROM windlass.jobs j WHERE j.id = job;
+  SELECT e.version INTO logged FROM windlass.job_events e WHERE e.job_id = job ORDER BY e.version DESC LIMIT 1;
+  IF row.version IS DISTINCT FROM logged THEN
+    RETURN format('the row of job %s is at version %s and its log at %s', job, coalesce(row.version, 0),
+      coalesce(logged, 0));
+  END IF;
+  -- The newest event that says where the job stands.
+  SELECT * INTO last FROM windlass.job_events e WHERE e.job_id = job AND e.type IN ('job_created', 'job_claimed',
+    'job_started', 'job_assigned', 'job_orphaned', 'job_completed', 'job_retried', 'job_released', 'job_failed',
+    'job_timed_out', 'job_waiting', 'job_cancelled', 'job_redriven', 'job_forked') ORDER BY e.version DESC LIMIT 1;
+  IF row.status IS NOT NULL AND (row.status <> CASE last.type
+    WHEN 'job_claimed' THEN 'running' WHEN 'job_started' THEN 'running' WHEN 'job_assigned' THEN 'assigned'
+    WHEN 'job_orphaned' THEN 'orphaned' WHEN 'job_completed' THEN 'completed' WHEN 'job_retried' THEN 'retry'
+    WHEN 'job_released' THEN 'retry' WHEN 'job_failed' THEN 'failed' WHEN 'job_waiting' THEN 'waiting'
+    WHEN 'job_cancelled' THEN 'cancelled'
+    WHEN 'job_timed_out' THEN CASE WHEN last.detail::json ->> 'due_at' IS NULL THEN 'timed_out' ELSE 'retry' END
+    ELSE 'pending' END OR row.status = 'running' AND row.lease_hash IS DISTINCT FROM last.lease)
+  THEN
+    RETURN format('job %s is %s, which its log does not say: it says %s', job, row.status, last.type);
+  END IF;
+  RETURN NULL;
+END $$;
+
+-- What is wrong between an approval and the log of its job; null if nothing is.
+CREATE OR REPLACE FUNCTION windlass.approval_at_odds(a windlass.approvals) RETURNS text LANGUAGE plpgsql STABLE AS $$
+DECLARE
+  ayes int;
+  nays int;
+BEGIN
+  IF NOT EXISTS (SELECT 1 FROM windlass.job_events e WHERE e.job_id = a.job_id AND e.version = a.asked_version
+    AND e.type = 'job_approval_asked' AND e.detail::json ->> 'approval' = a.id::text) THEN
+    RETURN format('approval %s was never asked for', a.id);
+  END IF;
+  SELECT count(*) FILTER (WHERE e.detail::json ->> 'decision' = 'approve'),
+    count(*) FILTER (WHERE e.detail::json ->> 'decision' = 'deny') INTO ayes, nays
+  FROM windlass.job_events e WHERE e.job_id = a.job_id AND e.type = 'job_approval_voted'
+    AND e.detail::json ->> 'approval' = a.id::text;
+  IF a.approved <> ayes OR a.status = 'approved' AND ayes < a.required OR a.status = 'denied' AND nays = 0 THEN
+    RETURN format('approval %s is %s with %s votes, of which its log has %s', a.id, a.status, a.approved, ayes);
+  END IF;
+  RETURN NULL;
+END $$;

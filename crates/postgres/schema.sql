@@ -177,6 +177,12 @@ TABLE migrations (
   CONSTRAINT migrations_pkey PRIMARY KEY (id)
 )
 
+TABLE owed (
+  what text NOT NULL,
+  id text NOT NULL,
+  CONSTRAINT owed_settled TRIGGER DEFERRABLE INITIALLY DEFERRED
+)
+
 TABLE queues (
   name text COLLATE "C" NOT NULL,
   paused_at timestamp with time zone,
@@ -253,6 +259,7 @@ TRIGGER jobs_guard BEFORE UPDATE ON jobs FOR EACH ROW WHEN (new.version <> (old.
 TRIGGER jobs_kept BEFORE DELETE ON jobs FOR EACH ROW WHEN (old.finished_at IS NULL OR current_setting('windlass_guard.purging'::text,
   true) IS DISTINCT FROM 'on'::text) EXECUTE FUNCTION keep_history()
 TRIGGER jobs_not_emptied BEFORE TRUNCATE ON jobs FOR EACH STATEMENT EXECUTE FUNCTION keep_history()
+CONSTRAINT TRIGGER owed_settled AFTER INSERT ON owed DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION settle_debts()
 
 VIEW dead_letter_view (id uuid, kind text, queue text, status text, waiting_for text, wait_name text, stage text,
   progress integer, priority smallint, attempt integer, retries integer, max_retries integer, crashes integer,
@@ -272,6 +279,7 @@ VIEW job_view (id uuid, kind text, queue text, status text, waiting_for text, wa
   finished_at timestamp with time zone, metadata jsonb)
 VIEW queue_view (queue text, due bigint, scheduled bigint, running bigint, oldest_due_at timestamp with time zone)
 
+FUNCTION approval_at_odds(a approvals) RETURNS text
 FUNCTION as_json(is_json boolean, bytes bytea) RETURNS jsonb
 FUNCTION assert_lease(job uuid, token text) RETURNS jobs SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION cancel(job uuid, reason text DEFAULT NULL::text, force boolean DEFAULT false,
@@ -297,11 +305,14 @@ FUNCTION grant_app(role regrole) RETURNS void SET search_path=windlass, pg_temp
 FUNCTION grant_reader(role regrole) RETURNS void SET search_path=windlass, pg_temp
 FUNCTION guard() RETURNS trigger SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION is_legal(old text, new text) RETURNS boolean
+FUNCTION job_at_odds(job uuid) RETURNS text
 FUNCTION keep_facts() RETURNS trigger
 FUNCTION keep_history() RETURNS trigger
 FUNCTION ms(value interval) RETURNS bigint
+FUNCTION owe(what text, id text) RETURNS void
 FUNCTION purge(jobs uuid[], versions bigint[]) RETURNS SETOF uuid SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION refuse_insert() RETURNS trigger
+FUNCTION settle_debts() RETURNS trigger SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION signal(job uuid, name text, payload json DEFAULT NULL::json,
   key text DEFAULT NULL::text) RETURNS boolean SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION sql_actor() RETURNS text

@@ -27,3 +27,8 @@ CREATE OR REPLACE TRIGGER jobs_enqueued BEFORE INSERT ON windlass.jobs FOR EACH 
 EXECUTE FUNCTION windlass.refuse_insert();
 CREATE OR REPLACE TRIGGER job_events_appended BEFORE INSERT ON windlass.job_events FOR EACH STATEMENT
 EXECUTE FUNCTION windlass.refuse_insert();
+
+-- A constraint's trigger cannot be replaced in place; only the app role writes this table.
+DROP TRIGGER IF EXISTS owed_settled ON windlass.owed;
+CREATE CONSTRAINT TRIGGER owed_settled AFTER INSERT ON windlass.owed DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
+EXECUTE FUNCTION windlass.settle_debts();

@@ -255,6 +255,12 @@ CREATE TABLE windlass.answers (
 );
 CREATE INDEX answers_expiry ON windlass.answers (expires_at);
 
+-- What a transaction of the app role must make good before it commits; empty in between.
+CREATE UNLOGGED TABLE windlass.owed (
+  what text NOT NULL,
+  id   text NOT NULL
+);
+
 -- What a reader with SQL alone needs to know. Every table and column has its line.
 COMMENT ON TABLE windlass.store IS 'This store: one row.';
 COMMENT ON COLUMN windlass.store.one IS 'Always 1.';
@@ -417,3 +423,6 @@ COMMENT ON COLUMN windlass.answers.key IS 'The caller''s key.';
 COMMENT ON COLUMN windlass.answers.request_hash IS 'SHA-256 of the request.';
 COMMENT ON COLUMN windlass.answers.body IS 'The answer.';
 COMMENT ON COLUMN windlass.answers.expires_at IS 'When it is forgotten.';
+COMMENT ON TABLE windlass.owed IS 'What a transaction of the app role must make good before it commits; empty in between.';
+COMMENT ON COLUMN windlass.owed.what IS 'job, approval, approvals of job or key.';
+COMMENT ON COLUMN windlass.owed.id IS 'The id of that job or approval, the name of that key.';

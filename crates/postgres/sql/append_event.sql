@@ -4,4 +4,4 @@
 -- Differs: seq and tx come from the server; tags are a column.
 INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, lease, key, detail, is_json,
   payload, kind, agent_id, parent_id, tags)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, nullif($16, '{}'))
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, nullif($16::text[], '{}'))

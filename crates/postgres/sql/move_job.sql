@@ -12,4 +12,4 @@ UPDATE windlass.jobs SET status = $2, due_at = $3, deadline_at = $4, worker_id =
   signals = $21, children = $22, cancel_requested_at = $23, steps_from = $24, result_version = $25,
   error_version = $26, error_code = $27, checkpoint_version = $28, meta_version = $29, started_at = $30,
   updated_at = $31, finished_at = $32, claim = coalesce($33, CASE WHEN lease_hash = $6 THEN claim END)
-WHERE id = $1 AND version = $13 - 1 RETURNING id
+WHERE id = $1 AND version = $13::bigint - 1 RETURNING id

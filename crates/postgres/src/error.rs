@@ -185,6 +185,11 @@ pub enum OpenError {
         /// The newest migration in this binary.
         known: i64,
     },
+    /// A role that may not write itself, and the functions for that are of another version.
+    #[error(
+        "the functions that this role calls are not there; run `windlass migrate` of this version as the owner"
+    )]
+    MissingFunctions,
     /// The name of the schema cannot be one.
     #[error("{0:?} cannot be a schema; use 1 to 63 of a-z 0-9 _, not starting with a digit or pg_")]
     Schema(String),

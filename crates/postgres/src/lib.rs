@@ -6,6 +6,7 @@
 //!
 //! What is never known here: workers, HTTP, schedules.
 
+mod app_role;
 mod append;
 mod approve;
 mod assign;
@@ -31,6 +32,7 @@ mod registry;
 mod retention;
 mod row;
 mod settle;
+mod signatures;
 mod statements;
 mod sweep;
 mod term;

@@ -2,15 +2,16 @@
 //!
 //! Three things make the schema. *Migrations* are immutable and run once. The *guard* is current law in parts; it has a
 //! number, and a part is replaced only by one of a higher number whose text differs: an older binary never puts an older
-//! guard back. *Functions that keep plans* are named after their texts; every version has its own.
+//! guard back. *Statements as functions* are named after
+//! their texts; every version has its own.
 //!
 //! Each part is a transaction that takes its locks last and waits for one at most [`LOCK_WAIT_MS`]; what could not get its
 //! locks begins again. So nobody behind it stands still for longer than a second.
 
-use crate::cached_plans;
 use crate::error::{Failure, OpenError, Tried};
 use crate::param::params;
 use crate::pool::Connections;
+use crate::{app_role, cached_plans};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,7 +125,7 @@ impl Plan {
                     .collect()
             }
             Step::Functions if found.missing.is_empty() => Vec::new(),
-            Step::Functions => vec![cached_plans::definitions(), CLOSE.to_owned()],
+            Step::Functions => vec![functions(), CLOSE.to_owned(), GRANT.to_owned()],
             Step::Part(n) => {
                 let part = &self.parts[n];
                 match self.wants(part, found) {
@@ -150,6 +151,13 @@ impl Plan {
 const LEDGER: &str = include_str!("../sql/create_migrations.sql");
 const CLOSE: &str = include_str!("../sql/close_functions.sql");
 
+const GRANT: &str = include_str!("../sql/grant_again.sql");
+
+/// Statements as functions.
+fn functions() -> String {
+    cached_plans::definitions() + &app_role::definitions()
+}
+
 fn checksum(text: &str) -> String {
     hex(&Sha256::digest(text))
 }
@@ -171,7 +179,7 @@ pub fn print() -> String {
     for part in &plan.parts {
         out += &format!("{}\n{};\n", part.sql, plan.record(part));
     }
-    format!("{out}{}\n{CLOSE};\nCOMMIT;\n", cached_plans::definitions())
+    format!("{out}{}\n{CLOSE};\n{GRANT};\nCOMMIT;\n", functions())
 }
 
 /// What the database has.
@@ -181,8 +189,10 @@ struct Found {
     migrations: Vec<(i64, String)>,
     /// Name, number and checksum of each part of the guard.
     guard: Vec<(String, i32, String)>,
-    /// Functions that keep plans and are not there.
+    /// Functions of this binary's statements that are not there.
     missing: Vec<String>,
+    /// Whether this role may write tables itself.
+    may_write: bool,
 }
 
 impl Found {
@@ -206,6 +216,11 @@ pub(crate) async fn run(connections: &Arc<Connections>, plan: &Plan, migrate: bo
         }
     } else if found.newest() != plan.known() {
         return Err(OpenError::OldSchema { found: found.newest(), known: plan.known() });
+    } else if !found.may_write && !found.missing.is_empty() {
+        return Err(OpenError::MissingFunctions);
+    } else if !found.may_write {
+        connections.texts.call_functions();
+        return Ok(());
     } else if !found.missing.is_empty() {
         return Ok(());
     }
@@ -228,18 +243,22 @@ async fn look(client: &Client, connections: &Connections) -> Tried<Found> {
     let rows = client.query_typed(&rewritten(include_str!("../sql/guard.sql")), &[]).await?;
     let guard =
         rows.iter().map(|r| Ok((r.try_get(0)?, r.try_get(1)?, r.try_get(2)?))).collect::<Tried<_>>()?;
-    let names: Vec<String> =
-        cached_plans::names().map(|name| connections.texts.rewrite(&name).into_owned()).collect();
+    let names: Vec<String> = cached_plans::names()
+        .chain(app_role::names())
+        .map(|name| connections.texts.rewrite(&name).into_owned())
+        .collect();
     let rows = client.query_typed(include_str!("../sql/missing_functions.sql"), params![names]).await?;
     let missing = rows.iter().map(|r| Ok(r.try_get(0)?)).collect::<Tried<_>>()?;
-    Ok(Found { migrations, guard, missing })
+    let rows = client.query_typed(&rewritten(include_str!("../sql/may_write.sql")), &[]).await?;
+    let may_write = rows.first().is_some_and(|r| r.try_get(0).unwrap_or(false));
+    Ok(Found { migrations, guard, missing, may_write })
 }
 
 /// What makes the schema current.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Migrations,
-    /// The functions that keep plans.
+    /// Statements as functions.
     Functions,
     Part(usize),
 }

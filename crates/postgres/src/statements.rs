@@ -1,6 +1,6 @@
 //! The texts of statements for the schema in use. They are written for the schema `windlass`.
 
-use crate::cached_plans;
+use crate::{app_role, cached_plans};
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock, RwLock};
@@ -12,15 +12,25 @@ pub(crate) struct Texts {
     rewritten: RwLock<HashMap<&'static str, Arc<str>>>,
     /// The calls of statements whose plans the server keeps, once it is known that their functions are there.
     kept: OnceLock<Vec<(&'static str, Arc<str>)>>,
+    /// The calls of functions in the place of statements that write, where this role may not write itself.
+    app: OnceLock<HashMap<&'static str, Arc<str>>>,
 }
 
 impl Texts {
     pub(crate) fn new(schema: &str) -> Self {
-        Self { schema: schema.to_owned(), rewritten: RwLock::default(), kept: OnceLock::new() }
+        Self {
+            schema: schema.to_owned(),
+            rewritten: RwLock::default(),
+            kept: OnceLock::new(),
+            app: OnceLock::new(),
+        }
     }
 
     /// The text for the schema in use.
     pub(crate) fn of(&self, sql: &'static str) -> Text {
+        if let Some(call) = self.app.get().and_then(|app| app.get(sql)) {
+            return Text::Other(Arc::clone(call));
+        }
         if self.schema == "windlass" {
             return Text::Same(sql);
         }
@@ -34,10 +44,19 @@ impl Texts {
         Text::Other(text)
     }
 
-    /// Says that the functions of [`kept`] are there.
+    /// Says that the functions of hot statements are there.
     pub(crate) fn keep(&self) {
-        let call = |(sql, call): (&'static str, String)| (sql, Arc::from(&*self.rewrite(&call)));
-        let _again = self.kept.set(cached_plans::calls().map(call).collect());
+        let _again = self.kept.set(cached_plans::calls().map(|call| self.called(call)).collect());
+    }
+
+    /// Says that this role may not write itself, and that the functions for that are there.
+    pub(crate) fn call_functions(&self) {
+        let _again = self.app.set(app_role::calls().map(|call| self.called(call)).collect());
+        let _none = self.kept.set(app_role::calls().map(|call| self.called(call)).collect());
+    }
+
+    fn called(&self, (sql, call): (&'static str, String)) -> (&'static str, Arc<str>) {
+        (sql, Arc::from(&*self.rewrite(&call)))
     }
 
     /// The call of a statement whose plan the server keeps, where its function is there.

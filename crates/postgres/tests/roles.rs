@@ -151,11 +151,146 @@ fn the_app_role_cannot_touch_history() {
         }
         let unfinished = "SELECT windlass.purge(array_agg(id), array_agg(version)) FROM windlass.jobs";
         assert!(app.query(unfinished, &[]).await.expect("it may call it").is_empty(), "nothing has finished");
-        app.batch_execute("UPDATE windlass.jobs SET status = 'cancelled'").await.expect("a legal transition");
+        app.batch_execute("SELECT windlass.cancel(id) FROM windlass.jobs").await.expect("it may cancel");
         let log = "SELECT string_agg(actor, ' ') FROM windlass.history_view";
         let actors: String = app.query_one(log, &[]).await.expect("a log").get(0);
         assert_eq!(actors, format!("sql:{0} sql:{0}", role.name), "who it was, not whose function it was");
         drop(app);
+        role.ends().await;
+    });
+}
+
+/// M7: the app reads tables and writes none of them: there is a function for everything it does.
+#[test]
+fn the_app_role_writes_no_table() {
+    wait_for(async {
+        let role = Role::new("reads", "grant_app").await;
+        // What an earlier version granted is taken back.
+        let earlier =
+            format!("GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA windlass TO {}", role.name);
+        role.owner.batch_execute(&earlier).await.expect("granted");
+        role.owner
+            .batch_execute(&format!("SELECT windlass.grant_app('{}')", role.name))
+            .await
+            .expect("granted");
+        let app = hand(&role.url).await;
+        let tables = column(
+            &role.owner,
+            "SELECT relname::text FROM pg_class
+            WHERE relnamespace = 'windlass'::regnamespace AND relkind IN ('r', 'p')",
+        )
+        .await;
+        assert!(tables.len() > 10, "{tables:?}");
+        for table in tables {
+            app.batch_execute(&format!("SELECT * FROM windlass.{table}")).await.expect("it may look");
+            for sql in [
+                "INSERT INTO windlass.TABLE DEFAULT VALUES",
+                "DELETE FROM windlass.TABLE",
+                "TRUNCATE windlass.TABLE",
+                "SELECT * FROM windlass.TABLE FOR UPDATE",
+            ] {
+                assert_eq!(refused(&app, &sql.replace("TABLE", &table)).await, NO_PRIVILEGE, "{sql} {table}");
+            }
+            let columns = format!(
+                "SELECT attname::text FROM pg_attribute WHERE attrelid = 'windlass.{table}'::regclass
+                AND attnum > 0 AND NOT attisdropped AND attgenerated = ''"
+            );
+            for column in column(&role.owner, &columns).await {
+                let sql = format!("UPDATE windlass.{table} SET {column} = NULL");
+                assert_eq!(refused(&app, &sql).await, NO_PRIVILEGE, "{sql}");
+            }
+        }
+        let sequence = "SELECT nextval('windlass.job_events_seq_seq')";
+        assert_eq!(refused(&app, sequence).await, NO_PRIVILEGE);
+        drop(app);
+        role.ends().await;
+    });
+}
+
+/// M7: what a function of the app's does must be whole by the end of its transaction: no event without its row and no row
+/// without its event, no lease that was not handed out, no approval without its votes, no key without its audit entry.
+#[test]
+fn the_app_role_forges_nothing() {
+    wait_for(async {
+        let role = Role::new("forges", "grant_app").await;
+        let owner = Options::new(&role.owner_url).pool(2).open().await.expect("a store");
+        let bed = Bed::new(Arc::new(owner));
+        let job = bed.enqueue(bed.job("work"), None).await.id;
+        let held = bed.holds("w", bed.job_in("work", "other"), None).await;
+        let (ask, _) = bed.question(&held, "gate");
+        let asked = bed.asks(ask, None).await.approval.id;
+        let app = hand(&role.url).await;
+        app.batch_execute("SET application_name = 'windlass'").await.expect("anybody may say so");
+        let named = column(
+            &role.owner,
+            "SELECT proname::text FROM pg_proc
+            WHERE pronamespace = 'windlass'::regnamespace AND proname LIKE 'app\\_%'",
+        )
+        .await;
+        let function = |name: &str| {
+            let start = format!("app_{name}_");
+            let is_it = |f: &&String| {
+                f.strip_prefix(&start).is_some_and(|hash| hash.len() == 8 && !hash.contains('_'))
+            };
+            format!("windlass.{}", named.iter().find(is_it).expect(name))
+        };
+        let append = |of: &str, version: &str, what: &str, detail: &str| {
+            format!("SELECT {}(id, {version}, clock_timestamp(), '{what}', 'engine', attempt, generation, NULL, NULL, {detail},
+                NULL, NULL, NULL, NULL, NULL, '{{}}') FROM windlass.jobs WHERE id = '{of}'", function("append_event"))
+        };
+        let move_job = |set: &str| {
+            let lease = if set == "running" { "sha256('mine')" } else { "NULL" };
+            let (due, end) =
+                if set == "running" { ("clock_timestamp()", "NULL") } else { ("NULL", "clock_timestamp()") };
+            let until = if set == "running" { "clock_timestamp() + interval '1 day'" } else { "NULL" };
+            format!("SELECT * FROM windlass.jobs j CROSS JOIN LATERAL {}(j.id, '{set}', {due}, NULL, 'w', {lease}, {until}, NULL,
+                NULL, j.attempt, j.retries, j.crashes, j.version + 1, j.generation, j.progress, j.stage, NULL, NULL, NULL,
+                NULL, j.signals, j.children, NULL, j.steps_from, NULL, NULL, NULL, NULL, NULL, NULL, clock_timestamp(), {end},
+                NULL) m WHERE j.id = '{job}'", function("move_job"))
+        };
+        let (job_id, held_id) = (job.to_string(), held.job.id.to_string());
+        let approve = format!(
+            "SELECT {}(id, job_id, name, 'approved', required, required, expires_at, token_hash, true,
+            asked_version, asked_at, clock_timestamp()) FROM windlass.approvals WHERE id = '{asked}'",
+            function("put_approval")
+        );
+        let key = format!(
+            "SELECT {}('root', sha256('root'), '[\"admin\"]', NULL, NULL, clock_timestamp())",
+            function("put_access_key")
+        );
+        for forged in [
+            append(&job_id, "version + 1", "note", "NULL"),
+            append(&job_id, "version + 1", "job_completed", "NULL"),
+            format!("{}; {}", append(&job_id, "version + 1", "note", "NULL"), move_job("cancelled")),
+            format!("{}; {}", append(&job_id, "version + 1", "job_claimed", "NULL"), move_job("running")),
+            move_job("running"),
+            move_job("cancelled"),
+            format!("DELETE FROM windlass.owed; {}", move_job("cancelled")),
+            append(&held_id, "version + 7", "job_completed", "NULL"),
+            approve.clone(),
+            key.clone(),
+        ] {
+            let code = refused(&app, &format!("BEGIN; {forged}; COMMIT")).await;
+            let expected = if forged.starts_with("DELETE") { NO_PRIVILEGE } else { "WL013" };
+            assert_eq!(code, expected, "{forged}");
+            app.batch_execute("ROLLBACK").await.expect("nothing was done");
+            // Checked now or at the end: there is no third way.
+            if !forged.starts_with("DELETE") {
+                assert_eq!(
+                    refused(&app, &format!("BEGIN; SET CONSTRAINTS ALL IMMEDIATE; {forged}")).await,
+                    "WL013"
+                );
+                app.batch_execute("ROLLBACK").await.expect("nothing was done");
+            }
+        }
+        let audited = format!(
+            "SELECT {}(clock_timestamp(), 'me', 'key.create', 'root', '{{}}')",
+            function("write_audit")
+        );
+        app.batch_execute(&format!("BEGIN; {key}; {audited}; COMMIT")).await.expect("on record it is one");
+        assert_eq!(column(&role.owner, "SELECT count(*)::text FROM windlass.owed").await, ["0"]);
+        invariants::check(&bed).await;
+        drop((bed, app));
         role.ends().await;
     });
 }

@@ -40,12 +40,12 @@ const VIEWS: &str = "
       ORDER BY a.attnum) || ')'
     FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
     WHERE c.relnamespace = 'windlass'::regnamespace AND c.relkind = 'v' GROUP BY c.relname ORDER BY c.relname COLLATE \"C\"";
-/// Kept plans are made from statements, and named after their texts.
+/// Statements are functions too, named after their texts; signatures.txt lists them.
 const FUNCTIONS: &str = "
     SELECT 'FUNCTION ' || p.proname || '(' || pg_get_function_arguments(p.oid) || ') RETURNS ' || pg_get_function_result(p.oid)
       || CASE WHEN p.prosecdef THEN ' SECURITY DEFINER' ELSE '' END
       || coalesce(' SET ' || array_to_string(p.proconfig, ' SET '), '')
-    FROM pg_proc p WHERE p.pronamespace = 'windlass'::regnamespace AND p.proname NOT LIKE 'kept\\_%'
+    FROM pg_proc p WHERE p.pronamespace = 'windlass'::regnamespace AND p.proname !~ '^(kept|app)_'
     ORDER BY p.proname COLLATE \"C\"";
 
 async fn column(hand: &Client, sql: &str) -> Vec<String> {
@@ -86,6 +86,78 @@ fn wrapped(text: &mut String, line: &str) {
         width += part.len();
     }
     text.push('\n');
+}
+
+const SIGNATURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/signatures.txt");
+const SIGNATURES_HEAD: &str = "# What statements take and give, for those that are also functions. \
+                               Made by the tests: `make bless` rewrites it.\n";
+
+/// The statements that write or lock, with their texts.
+fn writing() -> Vec<(String, String)> {
+    let folder = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/sql")).expect("a folder");
+    let mut found: Vec<(String, String)> = folder
+        .map(|entry| {
+            let path = entry.expect("a file").path();
+            let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+            (name, std::fs::read_to_string(&path).expect("a text"))
+        })
+        .filter(|(name, text)| {
+            let marks = ["INSERT INTO", "UPDATE windlass", "DELETE FROM", "FOR UPDATE", "FOR SHARE"];
+            !["record_guard", "record_migration"].contains(&&**name)
+                && marks.iter().any(|mark| text.contains(mark))
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+/// What one statement takes and gives, as the server says.
+async fn signature(hand: &Client, name: &str, text: &str) -> String {
+    let prepared = hand.prepare(text).await.unwrap_or_else(|e| panic!("{name}: {e:?}"));
+    let of = |kind: &tokio_postgres::types::Type| match kind.name().strip_prefix('_') {
+        Some(element) => format!("{element}[]"),
+        None => kind.name().to_owned(),
+    };
+    let takes: Vec<String> = prepared.params().iter().map(of).collect();
+    let whole = text.lines().find_map(|line| line.strip_prefix("SELECT * FROM windlass."));
+    let gives = match whole {
+        // A column that a later version adds is no concern of this one's.
+        Some(rest) => format!("SETOF windlass.{}", rest.split(' ').next().expect("a table")),
+        None if prepared.columns().is_empty() => "void".to_owned(),
+        None => {
+            let columns = (1..).zip(prepared.columns()).map(|(n, c)| format!("c{n} {}", of(c.type_())));
+            format!("TABLE ({})", columns.collect::<Vec<_>>().join(", "))
+        }
+    };
+    format!("{name}({}) -> {gives}\n", takes.join(", "))
+}
+
+/// M7: statements that write are functions for the app role, which take and give what the statements do. `BLESS=1`
+/// rewrites the file.
+#[test]
+fn the_signatures_on_record_are_those_of_the_statements() {
+    wait_for(async {
+        let (url, _database) = empty_database().await;
+        drop(PostgresStore::open(&url).await.expect("a store"));
+        let hand = hand(&url).await;
+        let mut made = SIGNATURES_HEAD.to_owned();
+        for (name, text) in writing() {
+            made += &signature(&hand, &name, &text).await;
+        }
+        if std::env::var_os("BLESS").is_some() {
+            std::fs::write(SIGNATURES, &made).expect("signatures.txt is written");
+        }
+        let written = std::fs::read_to_string(SIGNATURES).unwrap_or_default();
+        assert!(written == made, "signatures.txt is not what the statements are; run `make bless`:\n{made}");
+    });
+}
+
+/// M7: every statement that writes or locks is among those that the app role calls as functions.
+#[test]
+fn every_statement_that_writes_is_a_function_of_the_app_role() {
+    let list = include_str!("../src/app_role.rs").split("named![").nth(1).expect("a list");
+    let listed: Vec<&str> = list.split(']').next().expect("its end").split('"').skip(1).step_by(2).collect();
+    assert_eq!(listed, writing().iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>());
 }
 
 /// T11: the schema on record is the sum of the migrations and the guard. `BLESS=1` rewrites it.

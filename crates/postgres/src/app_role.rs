@@ -1,0 +1,89 @@
+//! What the app role calls: every statement that writes or locks, as a function that acts for the owner.
+//!
+//! The app role has no direct access to any table but to read it. Where one call alone could contradict the rest of the
+//! store (an event without its row, a key without its audit entry), the function notes what is owed, and the transaction
+//! cannot commit before that was made good: `windlass.settle_debts` in guard.sql checks it. The owner's own connections
+//! use the statements themselves and pay for none of this.
+
+use crate::db::sql;
+use crate::signatures::{Signature, named};
+
+/// Every statement that writes or locks.
+const WRITES: &[(&str, &str)] = &named![
+    "access_key_by_name",
+    "append_event",
+    "claim",
+    "claim_new",
+    "enqueue",
+    "extend",
+    "forget_answers",
+    "free_keys",
+    "insert_job",
+    "lock",
+    "lock_jobs",
+    "lock_parent",
+    "lock_queue",
+    "lock_term",
+    "lock_worker",
+    "move_job",
+    "open_term",
+    "put_access_key",
+    "put_approval",
+    "put_queue",
+    "put_term",
+    "put_worker",
+    "remember",
+    "remove_worker",
+    "renew_job",
+    "revoke_access_key",
+    "settle_complete",
+    "share_term",
+    "take_key",
+    "take_keys",
+    "try_lock",
+    "try_lock_parent",
+    "void_approvals",
+    "write_audit",
+    "write_log",
+];
+
+/// What a statement alone leaves to be made good: of which kind, its id being the first parameter.
+const OWED: [(&str, &str); 7] = [
+    ("append_event", "job"),
+    ("insert_job", "job"),
+    ("move_job", "job"),
+    ("put_approval", "approval"),
+    ("void_approvals", "approvals of job"),
+    ("put_access_key", "key"),
+    ("revoke_access_key", "key"),
+];
+
+/// The functions, to be made by the owner.
+pub(crate) fn definitions() -> String {
+    WRITES.iter().filter_map(|(name, text)| Some(definition(name, text, Signature::of(name)?))).collect()
+}
+
+fn definition(name: &str, text: &str, signature: &Signature) -> String {
+    let owed = OWED.iter().find(|(statement, _)| *statement == name);
+    let owed = owed.map_or("NULL".to_owned(), |(_, what)| format!("windlass.owe('{what}', $1::text)"));
+    let run = if signature.gives == "void" { "" } else { "RETURN QUERY\n" };
+    let made = sql!("app")
+        .replace(
+            "windlass.app(takes)",
+            &format!("{}({})", signature.function("app", name, text), signature.takes),
+        )
+        .replace("RETURNS gives", &format!("RETURNS {}", signature.gives))
+        .replace("PERFORM owed;", &format!("PERFORM {owed};"))
+        .replace("statement;", &format!("{run}{};", text.trim_end()));
+    format!("{};\n", made.trim_end())
+}
+
+/// Their names.
+pub(crate) fn names() -> impl Iterator<Item = String> {
+    WRITES.iter().filter_map(|(name, text)| Some(Signature::of(name)?.function("app", name, text)))
+}
+
+/// Every statement that writes or locks, with the text that calls its function.
+pub(crate) fn calls() -> impl Iterator<Item = (&'static str, String)> {
+    WRITES.iter().filter_map(|(name, text)| Some((*text, Signature::of(name)?.call("app", name, text))))
+}
