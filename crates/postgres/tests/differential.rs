@@ -152,3 +152,16 @@ impl SqlApi for Sql {
         Ok(self.call(sql, &[job.as_uuid(), &token.to_text(), &text(result)], now).await?.get(0))
     }
 }
+
+/// M7: so does a store that is opened by a role with nothing but what `grant_app` grants.
+#[test]
+fn the_app_roles_store_lives_like_the_model() {
+    let model = || async { Made { store: Arc::new(MemoryStore::new()), keep: Box::new(()) } };
+    let store = || async {
+        let (url, database) = support::database().await;
+        let url = support::as_app(&url).await;
+        let options = windlass_postgres::Options::new(&url).migrate(false).pool(4);
+        Made { store: Arc::new(options.open().await.expect("a store")), keep: Box::new(database) }
+    };
+    differential(20, model, store);
+}

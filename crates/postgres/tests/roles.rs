@@ -11,7 +11,7 @@ use windlass_conformance::{
 };
 use windlass_core::wait::Decision;
 use windlass_core::{Actor, Status, Unique};
-use windlass_postgres::Options;
+use windlass_postgres::{OpenError, Options};
 use windlass_store::{PauseQueue, Purge, ReadArchive};
 
 /// A role of one test, dropped at its end.
@@ -390,6 +390,27 @@ fn the_guard_does_not_serve_a_table_in_the_likeness_of_jobs() {
         }
         assert_eq!(column(&role.owner, log).await, ["1"], "nothing was forged");
         drop(reader);
+        role.ends().await;
+    });
+}
+
+/// T11: an app of another version is told to migrate; once the owner did, it may call that version's functions.
+#[test]
+fn an_upgrade_grants_the_app_its_new_functions() {
+    wait_for(async {
+        let role = Role::new("upgraded", "grant_app").await;
+        let one = "SELECT p.oid::regprocedure::text FROM pg_proc p WHERE proname LIKE 'app\\_move\\_job\\_%'";
+        let one = column(&role.owner, one).await.remove(0);
+        role.owner.batch_execute(&format!("DROP FUNCTION {one}")).await.expect("as before an upgrade");
+        let app = || Options::new(&role.url).migrate(false).pool(2);
+        let refused = app().open().await.expect_err("a function is missing");
+        assert!(matches!(refused, OpenError::MissingFunctions), "{refused:?}");
+        assert!(refused.to_string().contains("windlass migrate"), "{refused}");
+        drop(Options::new(&role.owner_url).open().await.expect("upgraded"));
+        let bed = Bed::new(Arc::new(app().open().await.expect("a store")));
+        let held = bed.a_held_job("w", None).await;
+        bed.reports(checkpoint(&held, "{}"), None).await.expect("a checkpoint");
+        drop(bed);
         role.ends().await;
     });
 }

@@ -83,6 +83,19 @@ pub fn as_role(url: &str, role: &str) -> String {
     format!("{}{role}:secret@{}", &url[..host], &url[after..])
 }
 
+/// The same database, as a role that was granted what the engine needs and nothing more.
+pub async fn as_app(url: &str) -> String {
+    const APP: &str = "windlass_test_app";
+    let sql = format!(
+        "SELECT pg_advisory_lock({LOCK});
+         DO $$ BEGIN IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = '{APP}') THEN
+           CREATE ROLE {APP} LOGIN PASSWORD 'secret'; END IF; END $$;
+         SELECT windlass.grant_app('{APP}')"
+    );
+    on(url, async |client| client.batch_execute(&sql).await).await.expect("a role");
+    as_role(url, APP)
+}
+
 /// Runs a test that waits, on as many threads as a server would have.
 pub fn wait_for<T>(test: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(4).enable_all().build();
