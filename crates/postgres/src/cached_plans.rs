@@ -15,7 +15,8 @@ pub(crate) const PINNED: &str = "SET LOCAL enable_seqscan = off; SET LOCAL enabl
      SET LOCAL enable_bitmapscan = off; SET LOCAL enable_sort = off";
 
 /// The hot statements.
-const KEPT: &[(&str, &str)] = &named!["enqueue", "claim", "claim_new", "settle_complete", "recover", "extend"];
+const KEPT: &[(&str, &str)] =
+    &named!["enqueue", "claim", "claim_new", "settle_complete", "recover", "extend"];
 
 /// Their functions, to be made by the owner.
 pub(crate) fn definitions() -> String {
