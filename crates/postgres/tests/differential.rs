@@ -163,5 +163,5 @@ fn the_app_roles_store_lives_like_the_model() {
         let options = windlass_postgres::Options::new(&url).migrate(false).pool(4);
         Made { store: Arc::new(options.open().await.expect("a store")), keep: Box::new(database) }
     };
-    differential(20, model, store);
+    windlass_conformance::differential(20, model, store);
 }
