@@ -381,7 +381,9 @@ BEGIN
   gone := ARRAY(SELECT j.id FROM unnest(jobs, versions) a (id, version)
     JOIN windlass.jobs j ON j.id = a.id AND j.version = a.version AND j.finished_at IS NOT NULL FOR UPDATE OF j);
   UPDATE windlass.job_keys k SET outcome = j.status FROM windlass.jobs j WHERE j.id = ANY (gone) AND k.job_id = j.id;
-  DELETE FROM windlass.job_events WHERE job_id = ANY (gone);
+  -- A cursor may name one of them: it is told from an event that a restore lost.
+  WITH removed AS (DELETE FROM windlass.job_events WHERE job_id = ANY (gone) RETURNING seq)
+  UPDATE windlass.store SET purged_seq = last FROM (SELECT max(seq) AS last FROM removed) r WHERE last > purged_seq;
   DELETE FROM windlass.job_logs WHERE job_id = ANY (gone);
   DELETE FROM windlass.approvals WHERE job_id = ANY (gone);
   DELETE FROM windlass.jobs WHERE id = ANY (gone);
@@ -401,7 +403,7 @@ BEGIN
   EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA windlass TO %s', role);
   EXECUTE format('GRANT SELECT ON ALL SEQUENCES IN SCHEMA windlass TO %s', role);
   EXECUTE format('GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.cancel, windlass.signal, windlass.assert_lease,
-    windlass.complete, windlass.purge, windlass.as_json TO %s', role);
+    windlass.complete, windlass.purge, windlass.as_json, windlass.server, windlass.mark, windlass.adopt TO %s', role);
   FOR called IN SELECT p.oid FROM pg_proc p
     WHERE p.pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'windlass.jobs'::regclass)
       AND p.proname LIKE 'app\_%'

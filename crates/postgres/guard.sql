@@ -156,7 +156,7 @@ BEGIN
   PERFORM set_config('windlass_guard.by_hand', '', true);
   FOR job IN
     SELECT j.* FROM windlass.job_events e JOIN windlass.jobs j ON j.id = e.job_id
-    WHERE e.tx = pg_current_xact_id() AND e.seq >= since AND e.actor = who
+    WHERE e.seq >= since AND e.tx = pg_current_xact_id() AND e.actor = who
       AND e.detail IN ('{"code":"by_hand"}', '{"reason":"by hand"}')
     ORDER BY e.seq
   LOOP

@@ -138,8 +138,8 @@ pub enum Command {
 
 const WORK: &str = "\
 The program gets the payload on standard input (null if there is none), and in its environment WINDLASS_JOB_ID,
-WINDLASS_KIND, WINDLASS_ATTEMPT (the fence), WINDLASS_LEASE_TOKEN and, with --url, WINDLASS_URL: the token is the bearer
-of its own job there. It gets no store and no key. The last line of its standard output is the result: JSON as it stands,
+WINDLASS_KIND, WINDLASS_ATTEMPT, WINDLASS_FENCE (for its own writes), WINDLASS_LEASE_TOKEN and, with --url, WINDLASS_URL:
+the token is the bearer of its own job there. It gets no store and no key. The last line of its standard output is the result: JSON as it stands,
 anything else as text. Its standard error goes to the job's log. What the worker does is said on its own standard error,
 unless --quiet.
 

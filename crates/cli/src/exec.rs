@@ -132,7 +132,8 @@ impl Program {
         }
         command.env("WINDLASS_JOB_ID", attempt.job_id().to_string());
         command.env("WINDLASS_KIND", attempt.kind().as_str());
-        command.env("WINDLASS_ATTEMPT", attempt.fence().to_string());
+        command.env("WINDLASS_ATTEMPT", attempt.number().to_string());
+        command.env("WINDLASS_FENCE", attempt.fence().to_string());
         command.env("WINDLASS_LEASE_TOKEN", attempt.lease_token().to_text());
         if let Some(url) = &self.url {
             command.env("WINDLASS_URL", url);
@@ -172,7 +173,7 @@ fn outcome(
         (Some(0), _) => result(last),
         (Some(NOT_NOW), _) => {
             let backoff = attempt.facts().backoff.unwrap_or_default();
-            let ms = backoff.delay_ms(attempt.fence(), attempt.job_id(), attempt.fence());
+            let ms = backoff.delay_ms(attempt.number(), attempt.job_id(), attempt.number());
             Err(HandlerError::snooze(Duration::from_millis(ms.unsigned_abs())))
         }
         (Some(FOR_GOOD), _) => {

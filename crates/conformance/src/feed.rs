@@ -1,10 +1,10 @@
 //! The feed: every event of every job, once, in one order, from any cursor on.
 
-use crate::{Bed, at, completes, is_invalid, note, stop, together};
+use crate::{Bed, at, completes, fails, is_invalid, note, stop, together};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use windlass_core::{Actor, Event, FeedCursor, JobId, Refusal, Version};
-use windlass_store::{Enqueue, FeedEvent, FeedPage, ReadFeed};
+use windlass_core::{Actor, Event, FeedCursor, JobId, LastRead, Life, Refusal, Version};
+use windlass_store::{Adopt, Enqueue, FeedEvent, FeedPage, Purge, ReadAudit, ReadFeed};
 
 /// This module's laws, as tests.
 #[macro_export]
@@ -15,6 +15,10 @@ macro_rules! feed_laws {
             feed: the_feed_tells_everything_once_and_in_each_jobs_order,
             a_reader_resumes_from_any_cursor,
             a_cursor_of_another_store_is_refused,
+            a_cursor_names_the_last_event_that_was_read,
+            a_purge_expires_no_cursor,
+            an_adopted_store_refuses_the_cursors_of_before,
+            fences_grow_over_attempts_and_incarnations,
             the_head_is_where_the_feed_ends_now,
             what_was_refused_is_never_told,
             hints_come_for_events_and_for_due_jobs,
@@ -111,12 +115,95 @@ pub async fn a_reader_resumes_from_any_cursor(bed: Bed) {
 pub async fn a_cursor_of_another_store_is_refused(bed: Bed) {
     live(&bed).await;
     let head = bed.store.feed_head((), at(9)).await.expect("the store answers");
-    let foreign = FeedCursor { store: head.store.wrapping_add(1), ..head.clone() };
-    is_invalid(&reads(&bed, Some(foreign), 10).await, "cursor");
-    for position in ["", "-1", "x", "' OR 1=1 --"] {
-        let garbage = FeedCursor { position: position.into(), ..head.clone() };
+    let store = head.life.store.wrapping_add(1);
+    is_expired(
+        &reads(&bed, Some(FeedCursor { life: Life { store, ..head.life }, ..head.clone() }), 10).await,
+    );
+    let cut = head.position[..head.position.len() - 1].to_vec();
+    let long = [head.position.clone(), vec![1]].concat();
+    for position in [vec![], vec![0], vec![255; 40], cut, long, b"' OR 1=1 --".to_vec()] {
+        let garbage = FeedCursor { position, ..head.clone() };
         is_invalid(&reads(&bed, Some(garbage), 10).await, "cursor");
     }
+}
+
+fn is_expired(answer: &Result<FeedPage, Refusal>) {
+    assert!(matches!(answer, Err(Refusal::CursorExpired(_))), "{answer:?}");
+}
+
+/// J9: what a restored store does not hold under the number of the last event is noticed.
+pub async fn a_cursor_names_the_last_event_that_was_read(bed: Bed) {
+    live(&bed).await;
+    let whole = reads_all(&bed, None, 1_000).await;
+    let head = bed.store.feed_head((), at(9)).await.expect("the store answers");
+    for cursor in whole.iter().map(|fed| fed.cursor.clone()).chain([head]) {
+        assert!(cursor.to_text().len() < 2_000, "cursors are short: {}", cursor.to_text());
+        let last = cursor.last.expect("it names one");
+        assert!(reads(&bed, Some(cursor.clone()), 10).await.is_ok());
+        for gone in [LastRead { hash: !last.hash, ..last }, LastRead { seq: last.seq + 1_000_000, ..last }] {
+            is_expired(&reads(&bed, Some(FeedCursor { last: Some(gone), ..cursor.clone() }), 10).await);
+        }
+    }
+}
+
+/// J9: a purge removes events that cursors name, and a reader goes on all the same.
+pub async fn a_purge_expires_no_cursor(bed: Bed) {
+    let held = bed.holds("w", bed.job("life"), at(0)).await;
+    bed.settles(&held, completes(), at(1)).await.expect("the holder may complete");
+    let told = reads_all(&bed, None, 1).await;
+    let head = bed.store.feed_head((), at(1)).await.expect("the store answers");
+    let jobs = vec![(held.job.id, bed.row(held.job.id).await.version)];
+    let purged = bed.store.purge(Purge { jobs }, at(2)).await.expect("the store answers");
+    assert_eq!(purged, [Ok(())]);
+    let id = bed.a_job(at(3)).await;
+    for after in told.iter().map(|fed| fed.cursor.clone()).chain([head]) {
+        let rest = reads_all(&bed, Some(after), 10).await;
+        assert_eq!(rest.iter().map(|fed| fed.event.job).collect::<Vec<_>>(), [id]);
+    }
+}
+
+/// J9: after [`adopt`](windlass_store::Feed::adopt) a reader of before is refused, and a new one sees everything once.
+pub async fn an_adopted_store_refuses_the_cursors_of_before(bed: Bed) {
+    live(&bed).await;
+    let (read, head) = (reads_all(&bed, None, 7).await, bed.store.feed_head((), at(9)).await);
+    let before = head.expect("the store answers");
+    let adopted = bed.store.adopt(Adopt { actor: Actor::api() }, at(10)).await.expect("the store answers");
+    assert_eq!(adopted, Life { incarnation: before.life.incarnation + 1, ..before.life });
+    for cursor in read.iter().map(|fed| fed.cursor.clone()).chain([before]) {
+        is_expired(&reads(&bed, Some(cursor), 10).await);
+    }
+    let head = bed.store.feed_head((), at(10)).await.expect("the store answers");
+    assert_eq!(head.life, adopted);
+    let id = bed.a_job(at(11)).await;
+    let told = reads_all(&bed, Some(head), 10).await;
+    assert_eq!(told.iter().map(|fed| fed.event.job).collect::<Vec<_>>(), [id]);
+    for limit in [1, 5, 1_000] {
+        let whole = reads_all(&bed, None, limit).await;
+        assert_eq!(whole.len(), read.len() + 1);
+        is_everything(&bed, &whole).await;
+    }
+    let audit =
+        bed.store.audit(ReadAudit { before: None, limit: 1 }, at(11)).await.expect("the store answers");
+    assert_eq!(
+        (audit[0].action.as_str(), &*audit[0].target),
+        ("store.adopt", &*adopted.incarnation.to_string())
+    );
+}
+
+/// J7: a fence that a restore has forgotten is not given again.
+pub async fn fences_grow_over_attempts_and_incarnations(bed: Bed) {
+    let first = bed.holds("w", bed.job("life"), at(0)).await;
+    assert_eq!((first.lease.attempt, first.lease.fence), (1, 1));
+    bed.settles(&first, fails("again"), at(1)).await.expect("the holder may fail");
+    let second = bed.claims_one("w", at(600_000)).await;
+    assert_eq!((second.lease.attempt, second.lease.fence), (2, 2));
+    bed.settles(&second, fails("again"), at(600_001)).await.expect("the holder may fail");
+    let life = bed.store.adopt(Adopt { actor: Actor::api() }, at(600_001)).await.expect("the store answers");
+    let third = bed.claims_one("w", at(1_200_000)).await;
+    assert_eq!((third.lease.attempt, third.lease.fence), (3, life.fence(3)));
+    assert!(third.lease.fence > i64::from(i32::MAX), "higher than every fence of before");
+    let other = bed.holds("w", bed.job("life"), at(1_200_000)).await;
+    assert_eq!(other.lease.fence, life.fence(1));
 }
 
 /// J9

@@ -76,8 +76,11 @@ impl fmt::Debug for LeaseHash {
 pub struct Lease {
     /// The job it is for.
     pub job: JobId,
-    /// The fence: grows with every execution over the job's whole life.
+    /// Grows with every execution over the job's whole life.
     pub attempt: i32,
+    /// What the holder writes beside its own changes elsewhere: the attempt, and the store's incarnation above it
+    /// ([`Life::fence`](crate::Life::fence)).
+    pub fence: i64,
     /// Proves the lease.
     pub token: Token,
     /// Who holds it.

@@ -18,6 +18,7 @@
 //! | queues, workers, access keys, the audit | [`registry`] |
 //! | what a resumed run is given | [`step`] |
 //! | lists and cursors | [`list`] |
+//! | places in the feed, incarnations | [`feed`] |
 //! | limits and refusals | [`limits`], [`refusal`] |
 
 mod apply;
@@ -28,6 +29,7 @@ pub mod decide;
 pub mod end;
 pub mod enqueue;
 pub mod event;
+pub mod feed;
 pub mod ids;
 pub mod job;
 pub mod lease;
@@ -49,11 +51,12 @@ pub mod wait;
 pub use backoff::Backoff;
 pub use blocked::Blocked;
 pub use event::{Event, EventKind};
+pub use feed::{FeedCursor, LastRead, Life};
 pub use ids::{ApprovalId, JobId};
 pub use job::{Facts, Job, Metadata, NewJob, RunAt, Version};
 pub use lease::{Lease, LeaseHash, LeaseMs, Secret, Token};
 pub use limits::Invalid;
-pub use list::{Count, Cursor, FeedCursor, Filter, Order};
+pub use list::{Count, Cursor, Filter, Order};
 pub use name::{Actor, Key, Name, Who};
 pub use outcome::{Failure, Outcome};
 pub use payload::Payload;

@@ -159,45 +159,6 @@ impl Cursor {
     }
 }
 
-/// A place in the feed: opaque, and it names the store it comes from.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct FeedCursor {
-    /// Which store: no other understands the position.
-    pub store: u64,
-    /// Where, in that store's own terms.
-    pub position: String,
-}
-
-impl FeedCursor {
-    /// The opaque text that users see.
-    pub fn to_text(&self) -> String {
-        format!("f1{:016x}{}", self.store, hex(self.position.as_bytes()))
-    }
-
-    /// Parses what [`FeedCursor::to_text`] wrote.
-    pub fn parse(text: &str) -> Result<Self, Invalid> {
-        let wrong = || Invalid::new("cursor", text, "must come from the feed of this store");
-        let bytes = text.strip_prefix("f1").and_then(unhex).ok_or_else(wrong)?;
-        let (store, position) = bytes.split_at_checked(8).ok_or_else(wrong)?;
-        let store = u64::from_be_bytes(store.try_into().map_err(|_| wrong())?);
-        let position = String::from_utf8(position.to_vec()).map_err(|_| wrong())?;
-        Ok(Self { store, position })
-    }
-
-    /// The position as a plain number, for `store` and no other.
-    pub fn position_in(&self, store: u64) -> Result<i64, Invalid> {
-        let seq = self.position.parse().ok().filter(|n: &i64| *n >= 0);
-        match seq {
-            Some(seq) if self.store == store => Ok(seq),
-            _ => Err(Invalid::new(
-                "cursor",
-                self.to_text(),
-                "comes from another store; start from this one's feed",
-            )),
-        }
-    }
-}
-
 /// A count that stopped counting at a cap: dashboards must not scan millions of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Count {
@@ -217,9 +178,5 @@ mod tests {
         assert_eq!(Cursor::parse(&cursor.to_text(), Order::Created).unwrap(), cursor);
         assert!(Cursor::parse(&cursor.to_text(), Order::Due).is_err());
         assert!(Cursor::parse("l1zz", Order::Created).is_err() && Cursor::parse("", Order::Created).is_err());
-        let feed = FeedCursor { store: 7, position: "42".into() };
-        assert_eq!(FeedCursor::parse(&feed.to_text()).unwrap(), feed);
-        assert_eq!(feed.position_in(7).unwrap(), 42);
-        assert!(feed.position_in(8).is_err() && FeedCursor::parse("f1").is_err());
     }
 }

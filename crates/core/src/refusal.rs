@@ -120,6 +120,11 @@ pub enum Refusal {
     /// This voter may not vote here.
     #[error("this key is not among the approvers")]
     ApprovalForbidden,
+    /// The place in the feed is of no use any more, and why.
+    #[error(
+        "the cursor is of no use any more: {0}; read what you need from the lists, then begin without a cursor"
+    )]
+    CursorExpired(&'static str),
 }
 
 impl Refusal {
@@ -153,6 +158,7 @@ impl Refusal {
             Self::ApprovalDecided => "approval_decided",
             Self::ApprovalExpired => "approval_expired",
             Self::ApprovalForbidden => "approval_forbidden",
+            Self::CursorExpired(_) => "cursor_expired",
         }
     }
 }

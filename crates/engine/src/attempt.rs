@@ -84,9 +84,15 @@ impl Attempt {
         &self.claimed().metadata
     }
 
-    /// The fence: it grows with every execution over the job's whole life. Write it beside what you change elsewhere,
+    /// The fence: it grows with every execution over the job's whole life, and is higher after the store was restored than
+    /// ever before, though the attempts that the restore forgot are counted again. Write it beside what you change elsewhere,
     /// and refuse a smaller one there.
-    pub fn fence(&self) -> i32 {
+    pub fn fence(&self) -> i64 {
+        self.claimed().lease.fence
+    }
+
+    /// Which execution of the job this is, from 1 on.
+    pub fn number(&self) -> i32 {
         self.claimed().lease.attempt
     }
 
@@ -219,7 +225,7 @@ impl Attempt {
         self.control().left().await;
         let message = format!(
             "attempt {} of job {} has ended; what it left behind must end too",
-            self.fence(),
+            self.number(),
             self.job_id()
         );
         HandlerError::permanent(message).code("attempt_ended")
@@ -247,7 +253,7 @@ pub(crate) fn is_loss(refusal: &Refusal) -> bool {
 
 impl fmt::Debug for Attempt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (job, kind, fence) = (self.job_id(), self.kind(), self.fence());
-        f.debug_struct("Attempt").field("job", &job).field("kind", kind).field("fence", &fence).finish()
+        let (job, kind, number) = (self.job_id(), self.kind(), self.number());
+        f.debug_struct("Attempt").field("job", &job).field("kind", kind).field("number", &number).finish()
     }
 }

@@ -111,7 +111,7 @@ fn heard(shared: &Shared, lease: &Held, answer: Result<Extended, Refusal>, sent:
 
 fn lose(shared: &Shared, lease: &Held, why: &str) {
     if lease.attempt.control().move_to(Standing::Lost) {
-        let (job, attempt) = (lease.attempt.job_id(), lease.attempt.fence());
+        let (job, attempt) = (lease.attempt.job_id(), lease.attempt.number());
         tracing::warn!(%job, attempt, why, "the lease is lost; the handler is dropped and its result discarded");
     }
     shared.leases.remove([&lease.attempt]);
@@ -125,8 +125,8 @@ pub(crate) async fn watch(shared: Arc<Shared>) {
             // Within the grace only this worker may act: it gives the job back as soon as the handler is gone.
             let to = if in_grace { Standing::GivenBack } else { Standing::Lost };
             if attempt.control().move_to(to) {
-                let (job, fence) = (attempt.job_id(), attempt.fence());
-                tracing::warn!(%job, attempt = fence, "the lease ran out before it was renewed; the handler is dropped");
+                let (job, number) = (attempt.job_id(), attempt.number());
+                tracing::warn!(%job, attempt = number, "the lease ran out before it was renewed; the handler is dropped");
             }
             if in_grace {
                 shared.metrics.lease_lost.increment(1);

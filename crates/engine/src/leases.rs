@@ -78,7 +78,7 @@ impl Leases {
         let mut held = self.lock();
         for attempt in attempts {
             let id = attempt.job_id();
-            if held.get(&id).is_some_and(|lease| lease.attempt.fence() == attempt.fence()) {
+            if held.get(&id).is_some_and(|lease| lease.attempt.number() == attempt.number()) {
                 held.remove(&id);
             }
         }
@@ -96,7 +96,7 @@ impl Leases {
         let held = self.lock();
         let over = |attempt: &Attempt| {
             let lease = held.get(&attempt.job_id())?;
-            (lease.attempt.fence() == attempt.fence()).then(|| lease.over())
+            (lease.attempt.number() == attempt.number()).then(|| lease.over())
         };
         attempts.into_iter().map(over).collect()
     }
@@ -122,7 +122,7 @@ impl Leases {
     pub(crate) fn renewed(&self, attempt: &Attempt, sent: Instant) {
         let mut held = self.lock();
         if let Some(lease) = held.get_mut(&attempt.job_id())
-            && lease.attempt.fence() == attempt.fence()
+            && lease.attempt.number() == attempt.number()
         {
             let full = Duration::from_millis(lease.lease_ms.get().unsigned_abs());
             lease.expires = lease.expires.max(sent + full);

@@ -96,7 +96,7 @@ impl Attempt {
 
     pub(crate) async fn on_record(&self) -> Result<&Record, HandlerError> {
         let read = || async {
-            if self.fence() == 1 {
+            if self.number() == 1 {
                 return Ok(Record::default());
             }
             let recorded = self.call(|| self.store().steps(self.job_id(), None)).await?;

@@ -143,7 +143,7 @@ fn conclude(stop: Stop, attempt: &Attempt, bounds: Bounds) -> Option<Outcome> {
 fn backed_off(outcome: Outcome, attempt: &Attempt, backoff: Option<Backoff>) -> Outcome {
     match (outcome, backoff) {
         (Outcome::Fail { error, permanent: false, run_at: None }, Some(backoff)) => {
-            let delay = backoff.delay_ms(attempt.job().retries, attempt.job_id(), attempt.fence());
+            let delay = backoff.delay_ms(attempt.job().retries, attempt.job_id(), attempt.number());
             Outcome::Fail { error, permanent: false, run_at: Some(RunAt::After(delay)) }
         }
         (outcome, _) => outcome,

@@ -101,7 +101,7 @@ async fn settle(shared: &Shared, mut batch: Vec<Ended>) -> Settled {
 
 /// An attempt can no longer be settled, because somebody else may have the job: its result is discarded.
 fn too_late(shared: &Shared, ended: &Ended) {
-    let (job, attempt) = (ended.attempt.job_id(), ended.attempt.fence());
+    let (job, attempt) = (ended.attempt.job_id(), ended.attempt.number());
     tracing::warn!(%job, attempt, "the lease ended before the outcome could be stored; it is discarded");
     shared.metrics.lease_lost.increment(1);
     shared.leases.remove([&ended.attempt]);
@@ -149,7 +149,7 @@ fn conclude(shared: &Arc<Shared>, batch: Vec<Ended>, answers: Vec<Answer>) {
 }
 
 fn refused(shared: &Shared, ended: &Ended, refusal: &Refusal) {
-    let (job, attempt) = (ended.attempt.job_id(), ended.attempt.fence());
+    let (job, attempt) = (ended.attempt.job_id(), ended.attempt.number());
     match refusal {
         // Completed in the handler's own transaction, or stopped by an operator meanwhile.
         Refusal::Finished(Status::Completed | Status::Cancelled) => {

@@ -70,7 +70,7 @@ pub(crate) fn span(attempt: &Attempt) -> tracing::Span {
         job = %attempt.job_id(),
         kind = attempt.kind().as_str(),
         queue = attempt.job().queue.as_str(),
-        attempt = attempt.fence(),
+        attempt = attempt.number(),
         traceparent = tracing::field::Empty,
         outcome = tracing::field::Empty,
     );

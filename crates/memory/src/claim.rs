@@ -113,6 +113,7 @@ impl State {
             lease: Lease {
                 job: id,
                 attempt: job.attempt,
+                fence: self.life.fence(job.attempt),
                 token: claim.secret.token(id, job.attempt),
                 worker: claim.worker.clone(),
                 expires_at: job.lease_expires_at?,

@@ -2,34 +2,50 @@
 
 use crate::state::{State, page};
 use std::ops::Bound;
-use windlass_core::{FeedCursor, Refusal, Timestamp};
-use windlass_store::{FeedEvent, FeedPage, ReadFeed};
+use windlass_core::{FeedCursor, LastRead, Life, Metadata, Refusal, Timestamp};
+use windlass_store::{Adopt, FeedEvent, FeedPage, ReadFeed};
 
 impl State {
     /// Where the feed ends now.
     pub fn feed_head(&mut self, (): (), _now: Timestamp) -> FeedCursor {
-        self.cursor(self.last_seq)
+        let last = self.feed.last_key_value().and_then(|(seq, _)| self.numbered(*seq));
+        FeedCursor::after_number(self.life, last, self.last_seq)
     }
 
     /// What came after a cursor. One lock orders all writes, so a plain number is a cursor.
     pub fn feed(&mut self, request: ReadFeed, _now: Timestamp) -> Result<FeedPage, Refusal> {
-        let after = request.after.map_or(Ok(0), |cursor| cursor.position_in(self.store))?;
-        let newer = self.feed.range((Bound::Excluded(after), Bound::Unbounded));
+        let start = FeedCursor::after_number(self.life, None, 0);
+        let from = request.after.unwrap_or(start);
+        from.check_life(self.life)?;
+        let found = from.last.and_then(|last| self.numbered(last.seq));
+        from.check_last(found, self.purged_seq)?;
+        let newer = self.feed.range((Bound::Excluded(from.number()?), Bound::Unbounded));
         let read = newer.filter_map(|(seq, (job, version))| {
             let entry = self.entries.get(job)?;
+            let event = entry.event(*version)?.clone();
+            let last = Some(LastRead::of(*seq, &event));
             Some(FeedEvent {
-                cursor: self.cursor(*seq),
-                event: entry.event(*version)?.clone(),
+                cursor: FeedCursor::after_number(self.life, last, *seq),
+                event,
                 queue: entry.job.queue.clone(),
                 kind: entry.job.kind.clone(),
             })
         });
         let events: Vec<FeedEvent> = read.take(page(request.limit)).collect();
-        let next = events.last().map_or_else(|| self.cursor(after), |event| event.cursor.clone());
+        let next = events.last().map_or(from, |event| event.cursor.clone());
         Ok(FeedPage { events, next })
     }
 
-    fn cursor(&self, seq: i64) -> FeedCursor {
-        FeedCursor { store: self.store, position: seq.to_string() }
+    /// Begins a new incarnation.
+    pub fn adopt(&mut self, request: Adopt, now: Timestamp) -> Life {
+        self.life.incarnation += 1;
+        self.note(request.actor, "store.adopt", self.life.incarnation.to_string(), Metadata::new(), now);
+        self.life
+    }
+
+    /// The event with a number, as cursors name it.
+    fn numbered(&self, seq: i64) -> Option<LastRead> {
+        let (job, version) = self.feed.get(&seq)?;
+        Some(LastRead::of(seq, self.entries.get(job)?.event(*version)?))
     }
 }

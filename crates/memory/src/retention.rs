@@ -52,6 +52,7 @@ impl State {
         }
         for seq in gone.seqs {
             self.feed.remove(&seq);
+            self.purged_seq = self.purged_seq.max(seq);
         }
         for approval in gone.approvals {
             self.approvals.remove(&approval);

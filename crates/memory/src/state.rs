@@ -9,8 +9,8 @@ use windlass_core::enqueue::UniqueKey;
 use windlass_core::limits::{self, Invalid};
 use windlass_core::unique::Hold;
 use windlass_core::{
-    AccessKey, Approval, ApprovalId, AuditEntry, Done, Event, EventKind, Facts, Job, JobId, Key, LogLine,
-    Metadata, Name, Payload, Queue, Refusal, Status, Term, Timestamp, Version, Who, Worker,
+    AccessKey, Approval, ApprovalId, AuditEntry, Done, Event, EventKind, Facts, Job, JobId, Key, Life,
+    LogLine, Metadata, Name, Payload, Queue, Refusal, Status, Term, Timestamp, Version, Who, Worker,
 };
 
 /// A job with everything that goes when it goes.
@@ -66,8 +66,8 @@ impl Entry {
 
 /// Everything the store knows.
 pub(crate) struct State {
-    /// Which store this is, in cursors of its feed.
-    pub store: u64,
+    /// Which store this is, and which of its lives.
+    pub life: Life,
     /// The moment of the last event: no verb happens before it.
     pub last_written_at: Timestamp,
     /// What time it is for verbs that are not given one.
@@ -86,6 +86,8 @@ pub(crate) struct State {
     pub feed: BTreeMap<i64, (JobId, Version)>,
     /// Events ever written.
     pub last_seq: i64,
+    /// The highest number that was purged.
+    pub purged_seq: i64,
     /// Terms.
     pub terms: BTreeMap<Name, Term>,
     /// Queues with a setting.
@@ -106,7 +108,7 @@ impl State {
     /// Nothing yet.
     pub fn new(store: u64) -> Self {
         Self {
-            store,
+            life: Life { store, incarnation: 0 },
             last_written_at: Timestamp::from_micros(i64::MIN),
             clock: windlass_store::Clock::default(),
             entries: HashMap::new(),
@@ -116,6 +118,7 @@ impl State {
             approvals: BTreeMap::new(),
             feed: BTreeMap::new(),
             last_seq: 0,
+            purged_seq: 0,
             terms: BTreeMap::new(),
             queues: BTreeMap::new(),
             workers: BTreeMap::new(),

@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
-    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, LogLine, Name, Refusal, Status,
-    Term, Who, Worker,
+    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, Life, LogLine, Name, Refusal,
+    Status, Term, Who, Worker,
 };
 use windlass_store::*;
 
@@ -71,6 +71,7 @@ verbs! {
     Feed {
         feed_head(()) -> FeedCursor;
         feed(ReadFeed) -> Result<FeedPage, Refusal>;
+        adopt(Adopt) -> Life;
         ;
         fn hints(&self) -> Hints {
             MemoryStore::hints(self)

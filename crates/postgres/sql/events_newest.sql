@@ -1,3 +1,4 @@
 -- A stretch of one job's log, downwards.
 -- $1 job  $2 before  $3 limit
-SELECT * FROM windlass.job_events WHERE job_id = $1 AND version < $2 ORDER BY version DESC LIMIT (SELECT $3::bigint)
+SELECT seq, job_id, version, at, type, actor, attempt, generation, lease, key, detail, is_json, payload
+FROM windlass.job_events WHERE job_id = $1 AND version < $2 ORDER BY version DESC LIMIT (SELECT $3::bigint)

@@ -353,6 +353,7 @@ impl Db<'_> {
             lease: Lease {
                 job: job.id,
                 attempt: job.attempt,
+                fence: self.fence(job.attempt),
                 token: claim.secret.token(job.id, job.attempt),
                 worker: claim.worker.clone(),
                 expires_at: job.lease_expires_at.unwrap_or(job.updated_at),

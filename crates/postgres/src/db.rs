@@ -18,8 +18,8 @@ use windlass_core::decide::Move;
 use windlass_core::end::Ending;
 use windlass_core::unique::Policy;
 use windlass_core::{
-    Event, EventKind, Facts, Job, JobId, Key, LeaseMs, Metadata, Name, Payload, Refusal, Status, Timestamp,
-    Version, WaitFor, Who,
+    Event, EventKind, Facts, Job, JobId, Key, LeaseMs, Life, Metadata, Name, Payload, Refusal, Status,
+    Timestamp, Version, WaitFor, Who,
 };
 use windlass_store::Now;
 
@@ -63,6 +63,16 @@ impl<'c> Db<'c> {
     /// Sends statements that answer nothing.
     pub(crate) async fn send(&self, text: &str) -> Tried<()> {
         self.in_time(self.client.batch_execute(text)).await
+    }
+
+    /// Says that the store was seen in this incarnation.
+    pub(crate) fn note_incarnation(&self, incarnation: u32) {
+        self.texts.note_incarnation(incarnation);
+    }
+
+    /// The fence of an attempt that is handed out now.
+    pub(crate) fn fence(&self, attempt: i32) -> i64 {
+        Life { store: 0, incarnation: self.texts.incarnation() }.fence(attempt)
     }
 
     /// All rows of a statement that limits itself, in one round trip and without anything prepared.

@@ -1,221 +1,369 @@
 //! The feed: every event of every job, in one order, from a cursor.
 //!
-//! A cursor is a snapshot of the database: a read returns what the new snapshot sees and the old one did not. So a
-//! slow transaction that took its numbers early is not missed, and a foreign open transaction stalls nobody. While a
-//! page does not reach the end of that difference, the cursor also holds the newer snapshot and the last number.
+//! A cursor is a snapshot of the database: a read returns what a newer snapshot sees and the cursor's did not, in the order
+//! of numbers. So a slow transaction that took its numbers early is not missed, and a foreign open one stalls nobody.
+//! While a page does not reach the end of that difference, the cursor also holds the newer snapshot and the last number.
 //!
-//! A difference is sorted anew for every page, so a large one, of a reader that was away or begins at the beginning, is
-//! read along the numbers instead, a window at a time; its cursor also holds the number at which it ends.
+//! The difference is found along the numbers, without an index on transactions, by marks: "every transaction after this
+//! one numbers its events above that" (`feed.sql`). What the snapshot does not see was either running then, or is younger
+//! than its newest mark and numbered above it. The running ones that have ended since are looked for once, from the mark
+//! before the oldest of them on.
+//!
+//! Ids of transactions go back after a restore, a failover, even a crash. A cursor therefore names the server, its
+//! timeline, the store's incarnation and the last event that was read, and holds no more of a snapshot than what was seen
+//! ([`Place::behind`]). What does not fit any more is refused.
 
-use crate::db::{Db, sql};
-use crate::error::{Failure, Tried};
-use crate::param::params;
-use crate::row::{self, name};
-use tokio_postgres::Row;
-use windlass_core::limits::PAGE_MAX;
-use windlass_core::{FeedCursor, Invalid, Refusal};
-use windlass_store::{FeedEvent, FeedPage, Now, ReadFeed};
+mod place;
 
-/// Before everything: no transaction is older.
-const ORIGIN: &str = "1:1:";
-/// Columns of `job_events`.
-const EVENT_COLUMNS: usize = 18;
-/// How many new events are sorted: the largest page. With more, the numbers are read along. Debug builds, and so the laws, do
-/// both.
-const SORTED: i64 = if cfg!(debug_assertions) { 30 } else { PAGE_MAX as i64 };
-/// How many numbers one statement reads along.
-const WINDOW: i64 = if cfg!(debug_assertions) { 20 } else { 10_000 };
+use crate::db::{Db, Tx, sql};
+use crate::error::{Failure, OpenError, Tried};
+use crate::param::{Params, params};
+use crate::pool::Connections;
+use crate::row::{self, Columns, name};
+use crate::statements::Texts;
+use place::{Place, Reading, Server, Snapshot};
+use std::sync::Arc;
+use tokio_postgres::{Client, Row};
+use windlass_core::{FeedCursor, LastRead, Life, Metadata, Refusal};
+use windlass_store::{Adopt, FeedEvent, FeedPage, ReadFeed, StoreError, StoreResult};
 
-/// A place in the feed.
-#[derive(Debug, Clone)]
-struct Place {
-    /// What was read wholly.
-    seen: String,
-    /// What is being read, if that takes more than a page.
-    reading: Option<Reading>,
+/// How far numbers may move before a reader marks them. Every page reads again what lies between the last mark and its
+/// cursor. Debug builds, and so the laws, use many marks.
+const MARK_EVERY: i64 = if cfg!(debug_assertions) { 10 } else { 1_000 };
+/// How many events one statement looks at for transactions that ended late, and how many such statements one page takes.
+const LATE_WINDOW: i64 = if cfg!(debug_assertions) { 20 } else { 50_000 };
+const LATE_WINDOWS: usize = 20;
+/// The columns of an event.
+const EVENT_COLUMNS: usize = 13;
+
+/// What a look at the feed found.
+enum Look<T> {
+    Found(T),
+    /// The store has come to another server or timeline: a new incarnation must begin first.
+    Moved,
 }
 
-/// A difference of snapshots, on the way through it.
-#[derive(Debug, Clone)]
-struct Reading {
-    newer: String,
-    /// The last number that was read.
-    after: i64,
-    /// Where a large one ends.
-    end: Option<i64>,
+/// Where the feed stands.
+struct Head {
+    life: Life,
+    server: Server,
+    /// Up to this number the transactions may be another server's.
+    base: i64,
+    purged: i64,
+    newest: Snapshot,
+    mark_tx: u64,
+    /// The newest number that was given.
+    given: i64,
+    /// What the store has under the number of the cursor's last event.
+    last: Option<LastRead>,
 }
 
-impl Place {
-    fn to_text(&self) -> String {
-        match &self.reading {
-            None => self.seen.clone(),
-            Some(Reading { newer, after, end: None }) => format!("{};{newer};{after}", self.seen),
-            Some(Reading { newer, after, end: Some(end) }) => format!("{};{newer};{after};{end}", self.seen),
+impl Head {
+    fn is_unmarked(&self) -> bool {
+        self.given - self.newest.upto >= MARK_EVERY
+    }
+}
+
+/// Where the feed ends now.
+pub(crate) async fn feed_head(connections: &Arc<Connections>) -> StoreResult<FeedCursor> {
+    // Readers that begin here read on from the newest mark.
+    let _without = connections.mark().await;
+    look(connections, |db| Box::pin(async move { db.feed_end().await })).await
+}
+
+/// What came after a cursor.
+pub(crate) async fn feed(
+    connections: &Arc<Connections>,
+    request: ReadFeed,
+) -> StoreResult<Result<FeedPage, Refusal>> {
+    let request = Arc::new(request);
+    let (answer, is_unmarked) = look(connections, move |db| {
+        let request = Arc::clone(&request);
+        Box::pin(async move { db.feed(&request).await })
+    })
+    .await?;
+    if is_unmarked {
+        // Without it the next page only reads more.
+        let _without = connections.mark().await;
+    }
+    Ok(answer)
+}
+
+/// Looks, and again after a new incarnation was begun where one must.
+async fn look<T: Send + 'static>(
+    connections: &Arc<Connections>,
+    read: impl for<'c> Fn(&'c Db<'c>) -> crate::db::Boxed<'c, Tried<Look<T>>> + Send + Sync + Clone + 'static,
+) -> StoreResult<T> {
+    if let Look::Found(found) = connections.read(read.clone()).await? {
+        return Ok(found);
+    }
+    connections.adopt().await?;
+    match connections.read(read).await? {
+        Look::Found(found) => Ok(found),
+        Look::Moved => Err(StoreError::Unavailable("the server changes while the feed is read".into())),
+    }
+}
+
+/// Looks at which server a new connection has come to. After a failover or a restore a new incarnation begins before the
+/// connection is used: no claim hands out a fence that was given before.
+pub(crate) async fn arrive(client: &Client, texts: &Texts) -> Result<(), tokio_postgres::Error> {
+    // Before the store is made, and for a role that may only look, there is nothing to say.
+    let Ok(rows) = client.query_typed(&texts.of(sql!("incarnation")), &[]).await else { return Ok(()) };
+    let Some(row) = rows.first() else { return Ok(()) };
+    let (mut incarnation, moved): (i32, bool) = (row.try_get(0)?, row.try_get(1)?);
+    if moved {
+        client.batch_execute("BEGIN; SET LOCAL lock_timeout = '5s'").await?;
+        let adopted = client.query_typed(&texts.of(sql!("adopt")), params![false]).await;
+        client.batch_execute(if adopted.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
+        incarnation = adopted?.first().map_or(Ok(incarnation), |row| row.try_get(0))?;
+        if incarnation > 0 {
+            tracing::warn!(
+                incarnation,
+                "the store has come to another server or timeline: a new incarnation begins"
+            );
         }
     }
+    texts.note_incarnation(incarnation.cast_unsigned());
+    Ok(())
+}
 
-    fn parse(text: &str) -> Option<Self> {
-        let mut parts = text.split(';');
-        let seen = snapshot(parts.next()?)?;
-        let Some(newer) = parts.next() else { return Some(Self { seen, reading: None }) };
-        let after = parts.next()?.parse().ok()?;
-        let end = parts.next().map(str::parse).transpose().ok()?;
-        let reading = Reading { newer: snapshot(newer)?, after, end };
-        parts.next().is_none().then_some(Self { seen, reading: Some(reading) })
+impl Connections {
+    /// Marks how far numbers have come, if they have moved.
+    pub(crate) async fn mark(self: &Arc<Self>) -> StoreResult<()> {
+        let incarnation =
+            self.single(|db| Box::pin(async move { db.incarnation(sql!("mark"), params![]).await }));
+        self.texts.note_incarnation(incarnation.await?);
+        Ok(())
+    }
+
+    /// What [`arrive`] does, for the connection that found no store yet.
+    pub(crate) async fn arrive(&self) -> Result<(), OpenError> {
+        let failed = |why: Failure| OpenError::Failed(why.told().to_string());
+        let client = self.get().await.map_err(failed)?;
+        arrive(&client, &self.texts).await.map_err(|e| failed(e.into()))
+    }
+
+    /// Begins a new incarnation if the store has come to another server or timeline.
+    pub(crate) async fn adopt(self: &Arc<Self>) -> StoreResult<()> {
+        let incarnation =
+            self.single(|db| Box::pin(async move { db.incarnation(sql!("adopt"), params![false]).await }));
+        self.texts.note_incarnation(incarnation.await?);
+        tracing::warn!("the store has come to another server or timeline, as after a restore or a failover");
+        Ok(())
     }
 }
 
-/// Accepts what PostgreSQL will accept: `xmin:xmax:xip,xip`.
-fn snapshot(text: &str) -> Option<String> {
-    let mut parts = text.split(':');
-    let (xmin, xmax, xip) = (parts.next()?, parts.next()?, parts.next()?);
-    let number = |t: &str| t.parse::<u64>().ok().filter(|n| *n > 0 && *n <= i64::MAX as u64);
-    let (min, max) = (number(xmin)?, number(xmax)?);
-    let running: Option<Vec<u64>> = xip.split(',').filter(|t| !t.is_empty()).map(number).collect();
-    let running = running?;
-    let ordered = running.is_sorted() && running.iter().all(|x| (min..max).contains(x));
-    (parts.next().is_none() && min <= max && ordered).then(|| text.to_owned())
+impl Tx<'_> {
+    pub(crate) async fn adopt(&self, request: &Adopt) -> Tried<Life> {
+        self.execute(sql!("adopt"), params![true]).await?;
+        let changing = || Failure::Pool("the server changes while the store is adopted".into());
+        let life = self.settled(0).await?.ok_or_else(changing)?.life;
+        let (now, target) = (self.now().await?, life.incarnation.to_string());
+        self.put_audit(&request.actor, "store.adopt", &target, &Metadata::new(), now).await?;
+        Ok(life)
+    }
 }
 
 impl Db<'_> {
-    async fn head(&self) -> Tried<(u64, String)> {
-        let head = self
-            .one(sql!("head"), params![], |r| Ok((r.try_get::<_, i64>(0)?.cast_unsigned(), r.try_get(1)?)))
-            .await?;
-        head.ok_or_else(|| Failure::Unreadable("the table windlass.store is empty".into()))
+    /// Runs one of the feed's functions, which answer the incarnation.
+    async fn incarnation(&self, sql: &'static str, params: &Params<'_>) -> Tried<u32> {
+        let found = self.one(sql, params, |r| Ok(r.try_get::<_, i32>(0)?.cast_unsigned())).await?;
+        found.ok_or_else(|| Failure::Unreadable("the function answers no incarnation".into()))
     }
 
-    pub(crate) async fn feed_head(&self, _: &(), _: Now) -> Tried<FeedCursor> {
-        let (store, position) = self.head().await?;
-        Ok(FeedCursor { store, position })
-    }
-
-    pub(crate) async fn feed(&self, request: &ReadFeed, now: Now) -> Tried<Result<FeedPage, Refusal>> {
-        let page = self.feed_page(request).await?;
-        // The rest of an older difference may be empty although there is more behind it.
-        match page {
-            Ok((page, true)) if page.events.is_empty() => {
-                let next = ReadFeed { after: Some(page.next), limit: request.limit };
-                Box::pin(self.feed(&next, now)).await
-            }
-            page => Ok(page.map(|(page, _)| page)),
-        }
-    }
-
-    /// A page, and whether it was the rest of an older difference.
-    async fn feed_page(&self, request: &ReadFeed) -> Tried<Result<(FeedPage, bool), Refusal>> {
-        let origin = || Some(Place { seen: ORIGIN.into(), reading: None });
-        let place = request.after.as_ref().map_or_else(origin, |cursor| Place::parse(&cursor.position));
-        let news = self.news(place.as_ref().map_or(ORIGIN, |p| &p.seen)).await?;
-        let here = request.after.as_ref().is_none_or(|cursor| cursor.store == news.store);
-        let Some(place) = place.filter(|_| here) else {
-            let text = request.after.as_ref().map(FeedCursor::to_text).unwrap_or_default();
-            let limit = "comes from another store; start from this one's feed";
-            return Ok(Err(Invalid::new("cursor", text, limit).into()));
-        };
-        let reading = match place.reading.clone() {
-            Some(reading) => reading,
-            None => self.begin(&place.seen, &news).await?,
-        };
-        let limit = crate::list::page(request.limit);
-        let (rows, ended) = match reading.end {
-            Some(end) => self.along(&place.seen, &reading, end, limit).await?,
-            None => {
-                let (seen, newer) = (place.seen.as_str(), reading.newer.as_str());
-                let rows = self.rows(sql!("feed"), params![seen, newer, reading.after, limit]).await?;
-                let ended = (rows.len() as i64) < limit;
-                (rows, ended)
-            }
-        };
-        let cursor = |place: Place| FeedCursor { store: news.store, position: place.to_text() };
-        let mut events = Vec::with_capacity(rows.len());
-        for r in &rows {
-            let mut c = row::Columns::new(r, EVENT_COLUMNS);
-            let reading = Reading { after: r.try_get(0)?, ..reading.clone() };
-            let here = Place { seen: place.seen.clone(), reading: Some(reading) };
-            let (queue, kind) = (c.text(name)?, c.text(name)?);
-            events.push(FeedEvent { cursor: cursor(here), event: row::event(r, 0)?, queue, kind });
-        }
-        let next = match events.last() {
-            Some(last) if !ended => last.cursor.clone(),
-            _ => cursor(Place { seen: reading.newer, reading: None }),
-        };
-        Ok(Ok((FeedPage { events, next }, place.reading.is_some())))
-    }
-
-    async fn news(&self, seen: &str) -> Tried<News> {
-        let news = self
-            .one(sql!("feed_news"), params![seen, SORTED], |r| {
-                let store = r.try_get::<_, i64>(0)?.cast_unsigned();
-                Ok(News { store, newest: r.try_get(1)?, end: r.try_get(2)?, many: r.try_get(3)? })
+    async fn feed_end(&self) -> Tried<Look<FeedCursor>> {
+        let Some(head) = self.settled(0).await? else { return Ok(Look::Moved) };
+        let newest = head.newest.to_text();
+        let end = self
+            .one(sql!("feed_end"), params![head.newest.upto, newest], |r| {
+                let mut c = Columns::new(r, 0);
+                let (seq, tx) = (c.get()?, c.text(|t| t.parse().ok())?);
+                Ok((last_read(seq, c)?, tx))
             })
             .await?;
-        news.ok_or_else(|| Failure::Unreadable("the table windlass.store is empty".into()))
-    }
-
-    /// How the difference to the newest snapshot is to be read.
-    async fn begin(&self, seen: &str, news: &News) -> Tried<Reading> {
-        let newer = news.newest.clone();
-        if !news.many {
-            return Ok(Reading { newer, after: 0, end: None });
+        let (last, last_tx) = end.unzip();
+        let last_tx = last_tx.unwrap_or_default();
+        let start = Place { server: head.server, seen: Snapshot::origin(), last_tx, reading: None };
+        let reading = head.begin();
+        let place = start.behind(&reading, &head.newest);
+        if !place.fits() {
+            return Err(too_many(&head));
         }
-        let first = match seen {
-            ORIGIN => None,
-            _ => self.one(sql!("feed_first"), params![seen], |r| Ok(r.try_get(0)?)).await?.flatten(),
-        };
-        Ok(Reading { newer, after: first.map_or(0, |seq: i64| seq - 1), end: Some(news.end) })
+        Ok(Look::Found(FeedCursor { life: head.life, last, position: place.to_bytes() }))
     }
 
-    /// The next rows of a large difference, and whether that was the end of it.
-    async fn along(&self, seen: &str, reading: &Reading, end: i64, limit: i64) -> Tried<(Vec<Row>, bool)> {
-        let (mut rows, mut after) = (Vec::new(), reading.after);
-        while after < end {
-            let to = end.min(after.saturating_add(WINDOW));
-            let (newer, left) = (reading.newer.as_str(), limit - rows.len() as i64);
-            let found = self.rows(sql!("feed_window"), params![seen, newer, after, to, left]).await?;
-            let full = found.len() as i64 == left;
-            rows.extend(found);
-            if full {
+    /// The head, or none if the store must be adopted first.
+    async fn settled(&self, last: i64) -> Tried<Option<Head>> {
+        let (head, moved) = {
+            let rows = self.rows(sql!("feed_head"), params![last]).await?;
+            let row = rows.first();
+            let row = row.ok_or_else(|| Failure::Unreadable("the table windlass.store is empty".into()))?;
+            if row.try_get::<_, Option<i32>>(3)?.is_none() {
+                return Err(Failure::Pool(
+                    "this server is a standby; name the primary in the store's URL".into(),
+                ));
+            }
+            (head(row, last)?, row.try_get::<_, bool>(4)?)
+        };
+        self.note_incarnation(head.life.incarnation);
+        Ok((!moved).then_some(head))
+    }
+
+    /// A page, and whether numbers should be marked.
+    async fn feed(&self, request: &ReadFeed) -> Tried<Look<(Result<FeedPage, Refusal>, bool)>> {
+        let mut after = request.after.clone();
+        loop {
+            let last = after.as_ref().and_then(|c| c.last).map_or(0, |last| last.seq);
+            let Some(head) = self.settled(last).await? else { return Ok(Look::Moved) };
+            let place = match checked(after.as_ref(), &head) {
+                Ok(place) => place,
+                Err(refusal) => return Ok(Look::Found((Err(refusal), false))),
+            };
+            let (page, is_end) = self.page(after.clone(), &place, &head, request.limit).await?;
+            // The rest of an older difference may be empty although there is more behind it.
+            if page.events.is_empty() && place.reading.is_some() && is_end {
+                after = Some(page.next);
+                continue;
+            }
+            return Ok(Look::Found((Ok(page), head.is_unmarked())));
+        }
+    }
+
+    /// A page, and whether it reaches the end of its difference.
+    async fn page(
+        &self,
+        after: Option<FeedCursor>,
+        place: &Place,
+        head: &Head,
+        limit: usize,
+    ) -> Tried<(FeedPage, bool)> {
+        let mut reading = place.reading.clone().unwrap_or_else(|| head.begin());
+        let mut place = Place { reading: Some(reading.clone()), ..place.clone() };
+        if !place.fits() {
+            // Too much is open for a cursor: what comes is read when less is.
+            let next = after.ok_or_else(|| too_many(head))?;
+            return Ok((FeedPage { events: Vec::new(), next }, false));
+        }
+        let limit = crate::list::page(limit);
+        let (mut rows, is_looked) = self.late(&place.seen, &mut reading, limit).await?;
+        let wanted = limit - rows.len() as i64;
+        if is_looked && wanted > 0 {
+            let (seen, newer) = (place.seen.to_text(), reading.newer.to_text());
+            let from = reading.after.max(place.seen.upto);
+            rows.extend(self.rows(sql!("feed"), params![seen, newer, from, wanted, head.base]).await?);
+        }
+        let mut last = after.and_then(|cursor| cursor.last);
+        let mut events = Vec::with_capacity(rows.len());
+        for r in &rows {
+            let mut c = Columns::new(r, EVENT_COLUMNS);
+            let tx: u64 = c.text(|t| t.parse().ok())?;
+            let (seq, event) = (r.try_get(0)?, row::event(r, 0)?);
+            if seq > head.base && tx >= place.last_tx {
+                (place.last_tx, last) = (tx, Some(LastRead::of(seq, &event)));
+            } else if last.is_none() || seq <= head.base {
+                last = Some(LastRead::of(seq, &event));
+            }
+            place.reading = Some(Reading { after: seq, ..reading.clone() });
+            let cursor = FeedCursor { life: head.life, last, position: place.to_bytes() };
+            events.push(FeedEvent { cursor, event, queue: c.text(name)?, kind: c.text(name)? });
+        }
+        let is_full = events.len() as i64 == limit;
+        let position = match is_looked && !is_full {
+            true => place.behind(&reading, &head.newest).to_bytes(),
+            false if is_full => place.to_bytes(),
+            false => Place { reading: Some(reading), ..place }.to_bytes(),
+        };
+        let next = FeedCursor { life: head.life, last, position };
+        Ok((FeedPage { events, next }, is_looked && !is_full))
+    }
+
+    /// Events of transactions that ran when the older snapshot was taken and have ended for the newer one, among the numbers
+    /// that it had passed. Also whether all of those were looked at; the reading goes on behind what was.
+    async fn late(&self, seen: &Snapshot, reading: &mut Reading, limit: i64) -> Tried<(Vec<Row>, bool)> {
+        let ended = seen.open.iter().filter(|tx| reading.newer.sees(**tx));
+        let ended: Vec<String> = ended.map(u64::to_string).collect();
+        reading.after = reading.after.max(if ended.is_empty() { seen.upto } else { seen.low });
+        let (mut rows, mut windows) = (Vec::new(), 0);
+        while reading.after < seen.upto {
+            if windows == LATE_WINDOWS || rows.len() as i64 == limit {
                 return Ok((rows, false));
             }
-            after = to;
+            windows += 1;
+            let looked = params![reading.after, seen.upto, ended, LATE_WINDOW];
+            let looked = self
+                .one(sql!("feed_late"), looked, |r| {
+                    Ok((
+                        r.try_get::<_, Vec<i64>>(0)?,
+                        r.try_get::<_, Option<i64>>(1)?,
+                        r.try_get::<_, i64>(2)?,
+                    ))
+                })
+                .await?;
+            let (mut numbers, to, count) = looked.unwrap_or_default();
+            let to = to.filter(|_| count == LATE_WINDOW).unwrap_or(seen.upto);
+            numbers.truncate((limit - rows.len() as i64) as usize);
+            if !numbers.is_empty() {
+                rows.extend(self.rows(sql!("feed_numbered"), params![numbers]).await?);
+            }
+            let is_full = rows.len() as i64 == limit;
+            reading.after = numbers.last().copied().filter(|_| is_full).unwrap_or(to);
         }
         Ok((rows, true))
     }
 }
 
-/// What is new since a snapshot.
-struct News {
-    store: u64,
-    newest: String,
-    /// No event that the newest snapshot sees has a number above this.
-    end: i64,
-    /// Whether it is too much to be sorted.
-    many: bool,
+impl Head {
+    /// The difference to the newest snapshot, from its beginning.
+    fn begin(&self) -> Reading {
+        Reading { newer: self.newest.clone(), mark_tx: self.mark_tx, after: 0 }
+    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn places_read_back_and_nonsense_does_not() {
-        for text in ["1:1:", "10:20:10,14,15", "10:20:10,14,15;12:30:12;99", "1:1:;9:9:;5;70"] {
-            assert_eq!(Place::parse(text).map(|p| p.to_text()).as_deref(), Some(text));
-        }
-        for text in [
-            "",
-            "42",
-            "20:10:",
-            "1:2:3",
-            "10:20:15,14",
-            "0:1:",
-            "1:1:;x;3",
-            "1:1:;1:1:;3;4;5",
-            "1:1:;1:1:",
-            "1:1:'",
-        ] {
-            assert!(Place::parse(text).is_none(), "{text}");
-        }
+/// The place of a cursor, if the store still is what the cursor rests on.
+fn checked(cursor: Option<&FeedCursor>, head: &Head) -> Result<Place, Refusal> {
+    let Some(cursor) = cursor else {
+        return Ok(Place { server: head.server, seen: Snapshot::origin(), last_tx: 0, reading: None });
+    };
+    cursor.check_life(head.life)?;
+    let place = Place::parse(&cursor.position).ok_or_else(|| cursor.malformed())?;
+    if place.server != head.server {
+        return Err(Refusal::CursorExpired("the store has come to another server or timeline since"));
     }
+    cursor.check_last(head.last, head.purged)?;
+    let newest = place.reading.as_ref().map_or(place.seen.xmax, |r| place.seen.xmax.max(r.mark_tx + 1));
+    if newest > head.newest.xmax {
+        return Err(Refusal::CursorExpired("the server has forgotten transactions: it was restored since"));
+    }
+    Ok(place)
+}
+
+/// Reads a row of `feed_head.sql`.
+fn head(r: &Row, last: i64) -> Tried<Head> {
+    let mut c = Columns::new(r, 0);
+    let store = c.get::<i64>()?.cast_unsigned();
+    let life = Life { store, incarnation: c.get::<i32>()?.cast_unsigned() };
+    let system_id = c.get::<i64>()?.cast_unsigned();
+    let server = Server { system_id, timeline: c.get::<Option<i32>>()?.unwrap_or_default().cast_unsigned() };
+    let _moved: bool = c.get()?;
+    let (base, purged): (i64, i64) = (c.get()?, c.get()?);
+    let snapshot: &str = c.get()?;
+    let mark_tx = c.text(|t| t.parse().ok())?;
+    let (upto, low, given) = (c.get()?, c.get()?, c.get()?);
+    let wrong = || Failure::Unreadable(format!("the snapshot {snapshot:?}"));
+    let newest = Snapshot::read(snapshot, upto, low).ok_or_else(wrong)?;
+    let is_there = r.try_get::<_, Option<i64>>(13)?.is_some();
+    let last = is_there.then(|| last_read(last, c)).transpose()?;
+    Ok(Head { life, server, base, purged, newest, mark_tx, given, last })
+}
+
+/// What a cursor recognises an event by, from the columns `job_id, version, at, type`.
+fn last_read(seq: i64, mut c: Columns<'_>) -> Tried<LastRead> {
+    Ok(LastRead::new(seq, c.job_id()?, c.get()?, c.time()?, c.get()?))
+}
+
+fn too_many(head: &Head) -> Failure {
+    let open = head.newest.open.len();
+    Failure::Pool(format!(
+        "{open} transactions are open, too many for a cursor of the feed; end some of them"
+    ))
 }

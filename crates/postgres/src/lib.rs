@@ -162,6 +162,7 @@ impl Options {
         let texts = statements::Texts::new(&self.schema);
         let connections = Arc::new(Connections::new(route, self.pool, texts, self.timeout)?);
         migrate::run(&connections, &self.plan, self.migrate).await?;
+        connections.arrive().await?;
         let mut notifier = JoinSet::new();
         if self.listen {
             notifier.spawn(Notifier::new(Arc::clone(&connections), notify_route, &self.schema).run());

@@ -63,6 +63,7 @@ impl Plan {
             guard: GUARD,
             parts: vec![
                 part("guard", include_str!("../guard.sql")),
+                part("feed", include_str!("../feed.sql")),
                 part("api", include_str!("../api.sql")),
                 part("triggers", include_str!("../triggers.sql")),
                 part("views", include_str!("../views.sql")),

@@ -167,11 +167,17 @@ impl Notifier {
         wakeups.hinter.hint(true);
         self.look(client, wakeups).await?;
         let (begun, mut looked, mut deaf) = (Instant::now(), Instant::now(), POLL);
+        // Readers of the feed go from mark to mark; whoever writes sets one about once a second.
+        let mut marked = Instant::now();
         loop {
             let pause = if wakeups.listening() { CHECK } else { deaf };
             tokio::select! {
                 mark = wakeups.news() => {
                     self.notify(client, mark).await?;
+                    if marked.elapsed() > POLL {
+                        self.seen(&self.ask(client, sql!("mark"), params![]).await?, 0)?;
+                        marked = Instant::now();
+                    }
                     // Events have waited for company already.
                     if mark == DUE {
                         sleep(GAP).await;
@@ -200,11 +206,19 @@ impl Notifier {
         let rows = self.ask(client, sql!("last_seq"), params![]).await?;
         let found: Option<i64> = rows.first().map(|r| r.try_get(0)).transpose()?.flatten();
         let found = found.unwrap_or(0);
+        self.seen(&rows, 1)?;
         let wrote = self.looked.replace(found).is_some_and(|before| found != before);
         if wrote {
             wakeups.hinter.hint(true);
         }
         Ok(wrote)
+    }
+
+    /// Notes the store's incarnation, which another process may have begun.
+    fn seen(&self, rows: &[Row], column: usize) -> Tried<()> {
+        let incarnation: Option<i32> = rows.first().map(|r| r.try_get(column)).transpose()?;
+        self.connections.texts.note_incarnation(incarnation.unwrap_or_default().cast_unsigned());
+        Ok(())
     }
 
     async fn ask(&self, client: &Client, sql: &'static str, params: &Params<'_>) -> Tried<Vec<Row>> {

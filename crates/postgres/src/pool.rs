@@ -11,7 +11,7 @@ use crate::error::{Failure, OpenError, Tried};
 use crate::notify::Wakeups;
 use crate::statements::Texts;
 use crate::tls::Route;
-use deadpool_postgres::{Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +50,7 @@ pub(crate) struct Connections {
     /// Who may wait for a lock for longer than a moment, with a connection in hand: half of them.
     lock_waits: Semaphore,
     timeout: Duration,
-    pub(crate) texts: Texts,
+    pub(crate) texts: Arc<Texts>,
     pub(crate) wakeups: Wakeups,
 }
 
@@ -77,10 +77,11 @@ pub(crate) enum Waits {
 
 impl Connections {
     pub(crate) fn new(route: Route, size: usize, texts: Texts, timeout: Duration) -> Result<Self, OpenError> {
+        let texts = Arc::new(texts);
         Ok(Self {
-            work: pool(&route, size)?,
-            reads: pool(&route, (size / 4).clamp(2, 8))?,
-            renewals: pool(&route, RENEWALS)?,
+            work: pool(&route, size, &texts)?,
+            reads: pool(&route, (size / 4).clamp(2, 8), &texts)?,
+            renewals: pool(&route, RENEWALS, &texts)?,
             lock_waits: Semaphore::new((size / 2).max(1)),
             timeout,
             texts,
@@ -297,11 +298,16 @@ impl Connections {
     }
 }
 
-fn pool(route: &Route, size: usize) -> Result<Pool, OpenError> {
+fn pool(route: &Route, size: usize, texts: &Arc<Texts>) -> Result<Pool, OpenError> {
     let Route { config, tls } = route.clone();
     let fast = ManagerConfig { recycling_method: RecyclingMethod::Fast };
     let manager = Manager::from_connect(config, Connector(tls), fast);
+    let arrived = Arc::clone(texts);
     Pool::builder(manager)
+        .post_create(Hook::async_fn(move |client, _| {
+            let texts = Arc::clone(&arrived);
+            Box::pin(async move { crate::feed::arrive(client, &texts).await.map_err(HookError::Backend) })
+        }))
         .max_size(size)
         .wait_timeout(Some(WAIT))
         .create_timeout(Some(WAIT))

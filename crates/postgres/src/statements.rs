@@ -3,6 +3,7 @@
 use crate::{app_role, cached_plans};
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock, RwLock};
 
 /// Statement texts, rewritten once per schema.
@@ -14,6 +15,8 @@ pub(crate) struct Texts {
     kept: OnceLock<Vec<(&'static str, Arc<str>)>>,
     /// The calls of functions in the place of statements that write, where this role may not write itself.
     app: OnceLock<HashMap<&'static str, Arc<str>>>,
+    /// The newest incarnation of the store that was seen: what fences are made with.
+    incarnation: AtomicU32,
 }
 
 impl Texts {
@@ -23,7 +26,18 @@ impl Texts {
             rewritten: RwLock::default(),
             kept: OnceLock::new(),
             app: OnceLock::new(),
+            incarnation: AtomicU32::new(0),
         }
+    }
+
+    /// Says that the store was seen in this incarnation.
+    pub(crate) fn note_incarnation(&self, incarnation: u32) {
+        self.incarnation.fetch_max(incarnation, Ordering::Relaxed);
+    }
+
+    /// The newest incarnation that was seen.
+    pub(crate) fn incarnation(&self) -> u32 {
+        self.incarnation.load(Ordering::Relaxed)
     }
 
     /// The text for the schema in use.

@@ -1,14 +1,14 @@
 //! The verbs of the store, each to its module: in a transaction, or as a read.
 
 use crate::PostgresStore;
-use crate::{claim, enqueue, lease, settle, sweep, view};
+use crate::{claim, enqueue, feed, lease, settle, sweep, view};
 use async_trait::async_trait;
 use std::sync::Arc;
 use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
-    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, LogLine, Name, Refusal, Status,
-    Term, Who, Worker,
+    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, Life, LogLine, Name, Refusal,
+    Status, Term, Who, Worker,
 };
 use windlass_store::*;
 
@@ -136,9 +136,14 @@ verbs! {
         read recall(Idempotency) -> Result<Option<Vec<u8>>, Refusal> = recall;
     }
     Feed {
-        read feed_head(()) -> FeedCursor = feed_head;
-        read feed(ReadFeed) -> Result<FeedPage, Refusal> = feed;
+        write adopt(Adopt) -> Life;
         also {
+            async fn feed_head(&self, (): (), _: Now) -> StoreResult<FeedCursor> {
+                feed::feed_head(&self.connections).await
+            }
+            async fn feed(&self, request: ReadFeed, _: Now) -> StoreResult<Result<FeedPage, Refusal>> {
+                feed::feed(&self.connections, request).await
+            }
             fn hints(&self) -> Hints {
                 self.connections.wakeups.hints()
             }

@@ -4,6 +4,8 @@
 CREATE TABLE windlass_store (
   one          INTEGER PRIMARY KEY CHECK (one = 1),
   store_id     INTEGER NOT NULL,            -- names this store in feed cursors
+  incarnation  INTEGER NOT NULL DEFAULT 0,  -- how often it was restored: cursors and fences of before are told from now's
+  file         TEXT,                        -- the file it is in: a back-up put in its place is another
   purged_seq   INTEGER NOT NULL DEFAULT 0,  -- the feed never hands out a number twice, also after a purge
   guard        TEXT                         -- checksum of the guard in force
 ) STRICT;

@@ -1,6 +1,6 @@
 //! How a job gets into a worker's hands.
 
-use crate::db::{Db, Tx, array, sql};
+use crate::db::{Tx, array, sql};
 use crate::error::{Failure, Tried};
 use crate::row;
 use rusqlite::types::Value;
@@ -283,7 +283,7 @@ pub(crate) fn holds(job: &Job, claim: &Claim, now: Timestamp) -> bool {
         && job.lease_hash == Some(claim.secret.token(job.id, job.attempt).hash())
 }
 
-impl Db<'_> {
+impl Tx<'_, '_> {
     /// A held job with everything its holder needs.
     pub(crate) fn claimed(&self, job: Job, claim: &Claim) -> Tried<Claimed> {
         match self.created(job.id)? {
@@ -316,6 +316,7 @@ impl Db<'_> {
             lease: Lease {
                 job: job.id,
                 attempt: job.attempt,
+                fence: self.life().fence(job.attempt),
                 token: claim.secret.token(job.id, job.attempt),
                 worker: claim.worker.clone(),
                 expires_at: job.lease_expires_at.unwrap_or(job.updated_at),

@@ -10,7 +10,8 @@ use std::rc::Rc;
 use windlass_core::decide::Move;
 use windlass_core::end::Ending;
 use windlass_core::{
-    Event, EventKind, Facts, Job, JobId, Key, Metadata, Name, Payload, Refusal, Status, Timestamp, Version,
+    Event, EventKind, Facts, Job, JobId, Key, Life, Metadata, Name, Payload, Refusal, Status, Timestamp,
+    Version,
 };
 use windlass_store::Clock;
 
@@ -178,6 +179,7 @@ impl<'c> Db<'c> {
 /// Writing: one transaction of the writer thread, shared by the verbs of one group.
 pub(crate) struct Tx<'w, 'c> {
     db: &'w Db<'c>,
+    life: Life,
     /// The last number of the feed.
     seq: Cell<i64>,
     /// Whether numbers after the last entry were handed out and purged: then entries must be numbered one by one.
@@ -199,12 +201,10 @@ impl<'c> Deref for Tx<'_, 'c> {
 impl<'w, 'c> Tx<'w, 'c> {
     /// Inside a transaction that has begun.
     pub(crate) fn new(db: &'w Db<'c>) -> Tried<Self> {
-        let (seq, last_at, gap) = db
-            .one(sql!("head"), (), |r| Ok((r.get(0)?, r.get(2)?, r.get(3)?)))?
-            .ok_or_else(|| Failure::Unreadable("the table windlass_store is empty".into()))?;
+        let head = db.head()?;
         let no = || Cell::new(false);
-        let (seq, last_at, gap) = (Cell::new(seq), Cell::new(last_at), Cell::new(gap));
-        Ok(Self { db, seq, gap, last_at, wrote: no(), due: no() })
+        let (seq, last_at, gap) = (Cell::new(head.seq), Cell::new(head.last_at), Cell::new(head.gap));
+        Ok(Self { db, life: head.life, seq, gap, last_at, wrote: no(), due: no() })
     }
 
     /// The moment of a verb.
@@ -216,6 +216,11 @@ impl<'w, 'c> Tx<'w, 'c> {
     /// Whether something was written, and whether a job became due.
     pub(crate) fn hints(&self) -> (bool, bool) {
         (self.wrote.get(), self.due.get())
+    }
+
+    /// Which store this is, and which of its lives.
+    pub(crate) fn life(&self) -> Life {
+        self.life
     }
 
     /// The last number of the feed.

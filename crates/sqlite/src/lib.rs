@@ -109,6 +109,7 @@ impl Options {
         connect::settle_in(&conn, self.max_pages).map_err(sql_failed)?;
         if self.create {
             migrate::run(&conn, &path)?;
+            feed::adopt_file(&conn, &path).map_err(sql_failed)?;
         }
         let hinter = Arc::new(Hinter::default());
         let start = |e: std::io::Error| failed(format!("cannot start a thread: {e}"));

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
-    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, LogLine, Name, Refusal, Status,
-    Term, Timestamp, Who, Worker,
+    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, Life, LogLine, Name, Refusal,
+    Status, Term, Timestamp, Who, Worker,
 };
 use windlass_store::fresh::wall_clock;
 use windlass_store::*;
@@ -112,6 +112,7 @@ verbs! {
         read recall(promise: Idempotency) -> Result<Option<Vec<u8>>, Refusal> = |db, now| db.recall(&promise, now);
     }
     Feed {
+        write adopt(request: Adopt) -> Life;
         read feed_head(none: ()) -> FeedCursor = |db, now| db.feed_head();
         read feed(wish: ReadFeed) -> Result<FeedPage, Refusal> = |db, now| db.feed(&wish);
         also {

@@ -22,8 +22,8 @@ use tokio::sync::watch;
 use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
-    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, LogLine, Name, Refusal, Status,
-    Term, Who, Worker,
+    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, Life, LogLine, Name, Refusal,
+    Status, Term, Who, Worker,
 };
 
 pub use clock::Clock;
@@ -139,8 +139,12 @@ pub trait Terms: Send + Sync {
 pub trait Feed: Send + Sync {
     /// Where the feed ends now.
     async fn feed_head(&self, request: (), now: Now) -> StoreResult<FeedCursor>;
-    /// What came after a cursor: nothing missed, nothing repeated.
+    /// What came after a cursor: nothing missed, nothing repeated. A cursor that does not fit what the store holds, as
+    /// after a restore, is refused: [`Refusal::CursorExpired`].
     async fn feed(&self, request: ReadFeed, now: Now) -> StoreResult<Result<FeedPage, Refusal>>;
+    /// Begins a new incarnation of the store, after a restore that it could not notice by itself: every cursor of before
+    /// is refused from then on, and every fence is higher than all of before. Audited.
+    async fn adopt(&self, request: Adopt, now: Now) -> StoreResult<Life>;
     /// Wake-up hints. They may be late or lost: whoever waits for one also polls.
     fn hints(&self) -> Hints;
 }

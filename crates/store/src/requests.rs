@@ -401,6 +401,13 @@ pub struct FeedPage {
     pub next: FeedCursor,
 }
 
+/// A new incarnation to begin.
+#[derive(Debug, Clone)]
+pub struct Adopt {
+    /// Who says so.
+    pub actor: Actor,
+}
+
 // ---- retention
 
 /// Finished jobs to archive.

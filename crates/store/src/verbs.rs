@@ -72,6 +72,7 @@ macro_rules! every_verb {
             Feed {
                 feed_head(()) -> FeedCursor;
                 feed(ReadFeed) -> Result<FeedPage, Refusal>;
+                adopt(Adopt) -> Life;
                 ;
                 fn hints(&self) -> Hints { self.inner.hints() }
             }

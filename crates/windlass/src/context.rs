@@ -70,9 +70,10 @@ impl<S> Context<S> {
         self.attempt.job_id()
     }
 
-    /// The fence: it grows with every execution over the job's whole life. Write it beside what you change elsewhere, and
-    /// refuse a smaller one there; then a worker that lost its lease changes nothing.
-    pub fn fence(&self) -> i32 {
+    /// The fence: it grows with every execution over the job's whole life, and is higher after the store was restored than
+    /// ever before, though the attempts that the restore forgot are counted again. Write it beside what you change elsewhere,
+    /// and refuse a smaller one there; then a worker that lost its lease changes nothing.
+    pub fn fence(&self) -> i64 {
         self.attempt.fence()
     }
 

@@ -238,7 +238,7 @@ impl<S: Send + Sync + 'static> Context<S> {
 
     /// Checks the lease inside the handler's own transaction, and keeps the job locked until its end: what is written there
     /// is written by the one who holds the job, or not at all. Answers the fence.
-    pub async fn assert_lease<X: Transaction>(&self, tx: &mut X) -> Result<i32, HandlerError> {
+    pub async fn assert_lease<X: Transaction>(&self, tx: &mut X) -> Result<i64, HandlerError> {
         let params = vec![Some(self.id().to_string()), Some(self.lease_token().to_text())];
         tx.ask(self.client.sql(ASSERT_LEASE), params).await?;
         Ok(self.fence())

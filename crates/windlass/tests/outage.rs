@@ -23,7 +23,7 @@ const LEASE: Duration = Duration::from_secs(3);
 const RESUMED: Duration = Duration::from_secs(20);
 
 /// From when to when an attempt's handler was alive.
-type Alive = (i32, Instant, Instant);
+type Alive = (i64, Instant, Instant);
 
 #[derive(Clone, Default)]
 struct Seen {
@@ -32,7 +32,7 @@ struct Seen {
 }
 
 /// Writes down when a handler was alive, when it is dropped.
-struct Stretch(Seen, JobId, i32, Instant);
+struct Stretch(Seen, JobId, i64, Instant);
 
 impl Drop for Stretch {
     fn drop(&mut self) {

@@ -22,7 +22,7 @@ const LEDGER: &str = "CREATE TABLE ledger (writer TEXT NOT NULL, fence INTEGER N
 const FENCED: &str = "UPDATE ledger SET writer = $1, fence = $2 WHERE fence < $2";
 
 /// Writes into the user's own record, under the fence; answers how many rows took it.
-fn write_sqlite(folder: &Path, writer: &str, fence: i32) -> usize {
+fn write_sqlite(folder: &Path, writer: &str, fence: i64) -> usize {
     let ledger = rusqlite::Connection::open(folder.join("ledger.db")).expect("a ledger");
     ledger.execute(FENCED, rusqlite::params![writer, fence]).expect("an answer")
 }

@@ -52,6 +52,7 @@ struct JobText {
 struct LeaseText {
     worker_id: Who,
     token: String,
+    fence: i64,
     expires_at: String,
 }
 
@@ -122,6 +123,7 @@ impl JobText {
             lease: Lease {
                 job: self.id,
                 attempt: self.attempt,
+                fence: self.lease.fence,
                 token,
                 worker: self.lease.worker_id,
                 expires_at,

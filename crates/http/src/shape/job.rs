@@ -125,9 +125,12 @@ struct LeaseShape {
     /// Proves it. Only in a claim's answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
-    /// The fence. Only in a claim's answer.
+    /// Which execution of the job it is for. Only in a claim's answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<i32>,
+    /// What the holder writes beside its own changes elsewhere, to refuse a smaller one there. Only in a claim's answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fence: Option<i64>,
     /// When the holder must have stopped by itself.
     expires_at: Option<Time>,
 }
@@ -223,6 +226,7 @@ impl JobShape {
             worker_id: claimed.lease.worker.to_string(),
             token: Some(claimed.lease.token.to_text()),
             attempt: Some(claimed.lease.attempt),
+            fence: Some(claimed.lease.fence),
             expires_at: Some(Time(claimed.lease.expires_at)),
         });
         shape.wake = claimed.wake.map(wake);
@@ -250,6 +254,7 @@ impl JobShape {
             worker_id: worker.to_string(),
             token: None,
             attempt: None,
+            fence: None,
             expires_at: job.lease_expires_at.map(Time),
         });
         let error_code = job.error_code.as_ref();

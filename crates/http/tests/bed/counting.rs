@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
-    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, LogLine, Name, Refusal, Status,
-    Term, Who, Worker,
+    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, Life, LogLine, Name, Refusal,
+    Status, Term, Who, Worker,
 };
 use windlass_store::*;
 
@@ -134,6 +134,7 @@ counting! {
     Feed {
         feed_head(()) -> FeedCursor;
         feed(ReadFeed) -> Result<FeedPage, Refusal>;
+        adopt(Adopt) -> Life;
         ;
         fn hints(&self) -> Hints { self.inner.hints() }
     }

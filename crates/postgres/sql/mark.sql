@@ -1,0 +1,2 @@
+-- Marks how far the feed's numbers have come.
+SELECT windlass.mark()

@@ -1,0 +1,2 @@
+-- How often the store was restored.
+SELECT incarnation FROM windlass_store
