@@ -52,7 +52,7 @@ async fn look(shared: &Shared, held: &HashMap<JobId, Attempt>) -> StoreResult<()
         let Ok(page) = shared.ask(shared.store.jobs(list.clone(), None)).await? else { break };
         for listed in page.items.iter().filter(|listed| listed.job.cancel_requested_at.is_some()) {
             if let Some(attempt) = held.get(&listed.job.id)
-                && attempt.fence() == listed.job.attempt
+                && attempt.number() == listed.job.attempt
             {
                 attempt.control().cancel();
                 any = true;

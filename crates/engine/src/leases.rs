@@ -105,7 +105,7 @@ impl Leases {
     pub(crate) fn end(&self, attempt: &Attempt) -> Option<(Instant, Instant)> {
         let held = self.lock();
         let lease = held.get(&attempt.job_id())?;
-        (lease.attempt.fence() == attempt.fence()).then(|| (lease.expires, lease.over()))
+        (lease.attempt.number() == attempt.number()).then(|| (lease.expires, lease.over()))
     }
 
     /// The leases to renew now. Those that would soon be due go along, so that one statement renews them all.
