@@ -67,7 +67,7 @@ async fn a_child_name_used_twice_fails_for_good() {
 #[tokio::test]
 async fn a_child_that_differs_between_attempts_fails_for_good() {
     let (rig, id, _) = run_one(|_, ctx| async move {
-        ctx.spawn("same", Add(1, 1)).priority(ctx.fence()).await?;
+        ctx.spawn("same", Add(1, 1)).priority(ctx.attempt().number()).await?;
         ctx.spawn("other", Add(1, i64::from(ctx.fence()))).await?;
         Err(HandlerError::retry("again"))
     })
