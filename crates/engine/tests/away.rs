@@ -53,7 +53,7 @@ on_every_store! {
             let rope = hung.hang_up();
             async move {
                 let _rope = rope;
-                if attempt.fence() == 1 {
+                if attempt.number() == 1 {
                     std::future::pending::<()>().await;
                 }
                 Ok(None)

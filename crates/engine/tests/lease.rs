@@ -50,7 +50,7 @@ on_every_store! {
             let (rope, first) = (hung.hang_up(), first.swap(false, Ordering::AcqRel));
             async move {
                 let _rope = rope;
-                assert_eq!(first, attempt.fence() == 1);
+                assert_eq!(first, attempt.number() == 1);
                 if first {
                     std::future::pending::<()>().await;
                 }
@@ -156,7 +156,7 @@ on_every_store! {
             let rope = hung.hang_up();
             async move {
                 let _rope = rope;
-                if attempt.fence() == 1 {
+                if attempt.number() == 1 {
                     std::future::pending::<()>().await;
                 }
                 Ok(None)
@@ -248,7 +248,7 @@ fn a_result_that_comes_after_the_lease_is_discarded() {
         let bed = Bed::memory().await;
         let store = nowhere(Arc::clone(&bed.store));
         let blocks = handler(async |attempt| {
-            if attempt.fence() == 1 {
+            if attempt.number() == 1 {
                 // A thread that sleeps cannot be dropped: it comes back when its lease is long over.
                 std::thread::sleep(2 * LEASE);
                 return Err(HandlerError::permanent("from beyond"));

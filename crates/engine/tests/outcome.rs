@@ -88,10 +88,10 @@ on_every_store! {
     async fn a_panic_is_a_failure(bed: Bed) {
         let panics = handler(|attempt| {
             // Before the first await and after it.
-            assert!(attempt.fence() != 1, "early");
+            assert!(attempt.number() != 1, "early");
             async move {
                 tokio::task::yield_now().await;
-                assert!(attempt.fence() != 2, "late");
+                assert!(attempt.number() != 2, "late");
                 Ok(None)
             }
         });
@@ -124,7 +124,7 @@ on_every_store! {
     #[test]
     async fn a_snooze_uses_no_retry(bed: Bed) {
         let snoozes = handler(async |attempt| {
-            if attempt.fence() < 3 { Err(HandlerError::snooze(Duration::from_millis(30))) } else { Ok(None) }
+            if attempt.number() < 3 { Err(HandlerError::snooze(Duration::from_millis(30))) } else { Ok(None) }
         });
         let running = Running::start(bed.worker().handle("snoozes", snoozes));
         let id = bed.put("snoozes").await;
@@ -137,7 +137,7 @@ on_every_store! {
     #[test]
     async fn a_retry_comes_at_the_time_given(bed: Bed) {
         let fails = handler(async |attempt| {
-            if attempt.fence() > 1 { return Ok(None); }
+            if attempt.number() > 1 { return Ok(None); }
             Err(HandlerError::retry_after(Duration::from_secs(3_600), "later"))
         });
         let running = Running::start(bed.worker().handle("fails", fails));

@@ -196,14 +196,14 @@ on_every_store! {
                 // Another priority in every attempt: what does the same work and is there already stays as it is.
                 let mut child = new_job("child");
                 child.payload = Some(json("1"));
-                child.facts.priority = attempt.fence();
+                child.facts.priority = attempt.number();
                 child.id = attempt.child_id(&name(text));
                 child
             });
             let spawned = attempt.spawn(children.to_vec()).await?;
-            assert!(spawned.iter().all(|child| child.existed == (attempt.fence() > 1)), "{spawned:?}");
+            assert!(spawned.iter().all(|child| child.existed == (attempt.number() > 1)), "{spawned:?}");
             assert_eq!(spawned.iter().map(|c| c.id).collect::<Vec<_>>(), children.map(|c| c.id));
-            if attempt.fence() == 1 {
+            if attempt.number() == 1 {
                 return Err(HandlerError::retry("died after the spawn"));
             }
             let joined = attempt.join(&name("all"), None).await?;
@@ -265,7 +265,7 @@ fn what_a_handler_leaves_behind_is_told() {
         let leaves = handler(move |attempt| {
             let send = send.clone();
             async move {
-                if attempt.fence() == 1 {
+                if attempt.number() == 1 {
                     let left = attempt.clone();
                     let mut tasks = tokio::task::JoinSet::new();
                     tasks.spawn(async move {
