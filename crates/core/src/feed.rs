@@ -6,10 +6,12 @@
 
 use crate::event::Event;
 use crate::ids::JobId;
-use crate::job::Version;
+use crate::job::{Metadata, Version};
 use crate::lease::{hex, unhex};
 use crate::limits::Invalid;
+use crate::name::Actor;
 use crate::refusal::Refusal;
+use crate::registry::WriteAudit;
 use crate::time::Timestamp;
 use sha2::{Digest, Sha256};
 
@@ -36,6 +38,11 @@ impl Life {
     /// ```
     pub fn fence(&self, attempt: i32) -> i64 {
         (i64::from(self.incarnation) << 32) + i64::from(attempt)
+    }
+
+    /// What goes on record when this life is begun by an operator.
+    pub fn adopted(&self, actor: Actor) -> WriteAudit {
+        WriteAudit::of(actor, "store.adopt", self.incarnation, Metadata::new())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::state::{State, page};
 use std::ops::Bound;
-use windlass_core::{FeedCursor, LastRead, Life, Metadata, Refusal, Timestamp};
+use windlass_core::{FeedCursor, LastRead, Life, Refusal, Timestamp};
 use windlass_store::{Adopt, FeedEvent, FeedPage, ReadFeed};
 
 impl State {
@@ -39,7 +39,7 @@ impl State {
     /// Begins a new incarnation.
     pub fn adopt(&mut self, request: Adopt, now: Timestamp) -> Life {
         self.life.incarnation += 1;
-        self.note(request.actor, "store.adopt", self.life.incarnation.to_string(), Metadata::new(), now);
+        self.write_audit(self.life.adopted(request.actor), now);
         self.life
     }
 

@@ -24,7 +24,7 @@ use crate::statements::Texts;
 use place::{Place, Reading, Server, Snapshot};
 use std::sync::Arc;
 use tokio_postgres::{Client, Row};
-use windlass_core::{FeedCursor, LastRead, Life, Metadata, Refusal};
+use windlass_core::{FeedCursor, LastRead, Life, Refusal};
 use windlass_store::{Adopt, FeedEvent, FeedPage, ReadFeed, StoreError, StoreResult};
 
 /// How far numbers may move before a reader marks them. Every page reads again what lies between the last mark and its
@@ -158,8 +158,7 @@ impl Tx<'_> {
         self.execute(sql!("adopt"), params![true]).await?;
         let changing = || Failure::Pool("the server changes while the store is adopted".into());
         let life = self.settled(0).await?.ok_or_else(changing)?.life;
-        let (now, target) = (self.now().await?, life.incarnation.to_string());
-        self.put_audit(&request.actor, "store.adopt", &target, &Metadata::new(), now).await?;
+        self.write_audit(&life.adopted(request.actor.clone())).await?;
         Ok(life)
     }
 }

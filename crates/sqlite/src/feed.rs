@@ -11,7 +11,7 @@ use crate::row;
 use rusqlite::{Connection, OptionalExtension};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use windlass_core::{FeedCursor, JobId, LastRead, Life, Metadata, Name, Refusal, Timestamp};
+use windlass_core::{FeedCursor, JobId, LastRead, Life, Name, Refusal, Timestamp};
 use windlass_store::{Adopt, FeedEvent, FeedPage, ReadFeed};
 
 /// Where the feed stands.
@@ -89,8 +89,7 @@ impl Tx<'_, '_> {
     pub(crate) fn adopt(&self, request: &Adopt, now: Timestamp) -> Tried<Life> {
         self.execute(sql!("adopt"), ())?;
         let life = self.head()?.life;
-        let target = life.incarnation.to_string();
-        self.put_audit(&request.actor, "store.adopt", &target, &Metadata::new(), now)?;
+        self.write_audit(&life.adopted(request.actor.clone()), now)?;
         Ok(life)
     }
 }
