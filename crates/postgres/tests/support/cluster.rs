@@ -103,6 +103,11 @@ impl Cluster {
         format!("postgres://{USER}@{host}{port}/postgres")
     }
 
+    /// The folder of its own.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// What it said so far.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.folder.join("log")).expect("a log")
@@ -206,7 +211,7 @@ fn ordinary_user(folder: &Path) -> Option<(u32, u32)> {
 }
 
 /// Where PostgreSQL's programs are.
-fn binaries() -> PathBuf {
+pub fn binaries() -> PathBuf {
     if let Some(bin) = std::env::var_os("WINDLASS_TEST_PG_BIN") {
         return bin.into();
     }
