@@ -243,6 +243,9 @@ pub struct DoctorArgs {
     after_help = "Exit code 1 if any job is not what its log says. Jobs may change meanwhile.\n\nExample:\n  windlass --store sqlite:backup/windlass.db verify"
 )]
 pub struct VerifyArgs {
+    /// Put right what only points at jobs: the line and the holds of PostgreSQL, derived from their rows
+    #[arg(long)]
+    pub mend: bool,
     /// Stop after so many problems
     #[arg(long, default_value_t = 100)]
     pub most: usize,

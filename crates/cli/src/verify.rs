@@ -25,6 +25,7 @@ pub async fn run(args: &VerifyArgs, settings: &Settings, out: &Out) -> Outcome {
     let client = open(settings, false, None).await?;
     let store = client.store();
     let mut problems = file(settings).await?;
+    problems.extend(line(args, settings).await?);
     let counts = store.counts(CAP, None).await?;
     let total: i64 = counts.statuses.iter().map(|(_, count)| count.n).sum();
     let bar = out.bar(total.unsigned_abs(), "jobs");
@@ -140,4 +141,26 @@ async fn file(settings: &Settings) -> Outcome<Vec<(Option<String>, String)>> {
         .map_err(|e| Failure::unavailable(e.to_string()))?;
     let said = store.integrity().await?;
     Ok(if said == "ok" { Vec::new() } else { vec![(None, said)] })
+}
+
+/// What only points at jobs, compared with them (PostgreSQL).
+async fn line(args: &VerifyArgs, settings: &Settings) -> Outcome<Vec<(Option<String>, String)>> {
+    if !settings.store.value.starts_with("postgres") {
+        return Ok(Vec::new());
+    }
+    let mut options =
+        windlass_postgres::Options::new(&settings.store.value).migrate(false).listen(false).pool(1);
+    if let Some(schema) = &settings.schema {
+        options = options.schema(&schema.value);
+    }
+    let store = options.open().await.map_err(|e| Failure::unavailable(e.to_string()))?;
+    if args.mend {
+        store.mend_line().await?;
+    }
+    let most = i64::try_from(args.most).unwrap_or(i64::MAX);
+    let strays = store.out_of_line(most).await?;
+    let problem = |(job, why): (windlass_core::JobId, String)| {
+        (Some(job.to_string()), format!("{why}; run `windlass verify --mend`"))
+    };
+    Ok(strays.into_iter().map(problem).collect())
 }
