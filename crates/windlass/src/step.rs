@@ -179,7 +179,7 @@ impl<S: Send + Sync + 'static, T: Serialize + DeserializeOwned + Send + 'static>
             };
             note(self.ctx, name, tried + 1, &error).await?;
             let n = i32::try_from(tried).unwrap_or(i32::MAX);
-            let delay = backoff.delay_ms(n, self.ctx.id(), self.ctx.attempt());
+            let delay = backoff.delay_ms(n, self.ctx.id(), self.ctx.attempt().number());
             tokio::time::sleep(Duration::from_millis(u64::try_from(delay).unwrap_or(0))).await;
             tried += 1;
         }
