@@ -288,7 +288,7 @@ pub enum KeyMaking {
     /// Its name or its hash is another key's.
     Taken,
     /// To be written.
-    New(AccessKey, WriteAudit),
+    New(Box<AccessKey>, WriteAudit),
 }
 
 impl PutAccessKey {
@@ -313,7 +313,7 @@ impl PutAccessKey {
             created_at: now,
             revoked_at: None,
         };
-        KeyMaking::New(key, WriteAudit::of(self.actor.clone(), "key.create", &self.name, detail))
+        KeyMaking::New(Box::new(key), WriteAudit::of(self.actor.clone(), "key.create", &self.name, detail))
     }
 }
 

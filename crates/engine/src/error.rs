@@ -26,7 +26,7 @@ pub struct HandlerError {
     then: Then,
     code: String,
     message: String,
-    details: Option<serde_json::Value>,
+    details: Option<Box<serde_json::Value>>,
     /// Whether what failed may have happened all the same.
     in_doubt: bool,
 }
@@ -106,7 +106,7 @@ impl HandlerError {
     #[must_use]
     pub fn details(mut self, details: &impl serde::Serialize) -> Self {
         let fits = |value: &serde_json::Value| value.to_string().len() <= EVENT_PAYLOAD_MAX_BYTES / 2;
-        self.details = serde_json::to_value(details).ok().filter(fits);
+        self.details = serde_json::to_value(details).ok().filter(fits).map(Box::new);
         self
     }
 
@@ -137,7 +137,7 @@ impl HandlerError {
 
     /// The value beside the message.
     pub fn error_details(&self) -> Option<&serde_json::Value> {
-        self.details.as_ref()
+        self.details.as_deref()
     }
 
     /// Whether what failed may have happened all the same.
@@ -175,7 +175,7 @@ impl HandlerError {
         };
         let error = failure(&self.code, &self.message);
         let error = match self.details {
-            Some(details) => error.clone().with_details(details).unwrap_or(error),
+            Some(details) => error.clone().with_details(*details).unwrap_or(error),
             None => error,
         };
         Outcome::Fail { error, permanent, run_at }

@@ -16,7 +16,7 @@ type Begun = Arc<Mutex<Vec<(JobId, i32)>>>;
 fn noting(begun: &Begun) -> Handler {
     let begun = Arc::clone(begun);
     handler(move |attempt| {
-        begun.lock().unwrap().push((attempt.job_id(), attempt.number()));
+        begun.lock().expect("unpoisoned").push((attempt.job_id(), attempt.number()));
         async { Ok(None) }
     })
 }

@@ -108,7 +108,7 @@ impl State {
             KeyMaking::Taken => false,
             KeyMaking::New(key, audit) => {
                 self.write_audit(audit, now);
-                self.access_keys.insert(request.name, key);
+                self.access_keys.insert(request.name, *key);
                 true
             }
         }

@@ -257,7 +257,7 @@ impl Tx<'_> {
         let (key, audit) = match request.decide(by_name.as_ref(), by_hash.as_ref(), now) {
             KeyMaking::Already => return Ok(true),
             KeyMaking::Taken => return Ok(false),
-            KeyMaking::New(key, audit) => (key, audit),
+            KeyMaking::New(key, audit) => (*key, audit),
         };
         let (roles, created_at) = (serde_json::to_string(&key.roles)?, Ts(key.created_at));
         let queues = key.queues.as_ref().map(serde_json::to_string).transpose()?;

@@ -177,7 +177,7 @@ fn completions_that_cannot_go_on_leave_the_pool_to_others() {
             // Each again and again, as a worker does.
             completions.spawn(async move {
                 loop {
-                    let answers = bed.store.settle(completion(&[child.clone()]), None).await;
+                    let answers = bed.store.settle(completion(std::slice::from_ref(&child)), None).await;
                     assert_eq!(answers, Ok(vec![Err(Refusal::Busy)]));
                 }
             });

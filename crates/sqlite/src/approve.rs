@@ -11,6 +11,9 @@ use windlass_core::{
 };
 use windlass_store::{ApprovalView, Ask, Asked, CastVote, ListApprovals};
 
+/// The job, its approval, what was asked, and its log.
+type Found = (Job, Approval, EventKind, Vec<Event>);
+
 impl Tx<'_, '_> {
     pub(crate) fn put_approval(&self, a: &Approval) -> Tried<()> {
         let params = rusqlite::params![
@@ -66,7 +69,7 @@ impl Tx<'_, '_> {
     }
 
     /// What a vote is decided on.
-    fn ballot(&self, id: ApprovalId) -> Tried<Option<(Job, Approval, EventKind, Vec<Event>)>> {
+    fn ballot(&self, id: ApprovalId) -> Tried<Option<Found>> {
         let Some(approval) = self.approval_row(id)? else { return Ok(None) };
         let Some(job) = self.job(approval.job)? else { return Ok(None) };
         let Some(asked) = self.event(job.id, approval.asked_version)? else { return Ok(None) };

@@ -212,7 +212,7 @@ impl Tx<'_, '_> {
         let (key, audit) = match request.decide(by_name.as_ref(), by_hash.as_ref(), now) {
             KeyMaking::Already => return Ok(true),
             KeyMaking::Taken => return Ok(false),
-            KeyMaking::New(key, audit) => (key, audit),
+            KeyMaking::New(key, audit) => (*key, audit),
         };
         let params = (
             key.name.as_str(),

@@ -87,13 +87,13 @@ pub struct Ended {
     /// What its last error says.
     pub message: String,
     /// What its handler kept beside the message; see [`Ended::details`].
-    pub details: Option<serde_json::Value>,
+    pub details: Option<Box<serde_json::Value>>,
 }
 
 impl Ended {
     /// What the handler kept with [`HandlerError::details`](crate::HandlerError::details), if it reads as this type.
     pub fn details<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
-        self.details.clone().and_then(|details| serde_json::from_value(details).ok())
+        self.details.clone().and_then(|details| serde_json::from_value(*details).ok())
     }
 
     /// How the job of this view ended.
@@ -102,7 +102,7 @@ impl Ended {
         struct Told {
             code: String,
             message: String,
-            details: Option<serde_json::Value>,
+            details: Option<Box<serde_json::Value>>,
         }
         let told = view.error.as_ref().and_then(|(payload, _)| payload.parse::<Told>().ok());
         let (code, message, details) = match told {

@@ -68,7 +68,7 @@ async fn a_child_name_used_twice_fails_for_good() {
 async fn a_child_that_differs_between_attempts_fails_for_good() {
     let (rig, id, _) = run_one(|_, ctx| async move {
         ctx.spawn("same", Add(1, 1)).priority(ctx.attempt().number()).await?;
-        ctx.spawn("other", Add(1, i64::from(ctx.fence()))).await?;
+        ctx.spawn("other", Add(1, ctx.fence())).await?;
         Err(HandlerError::retry("again"))
     })
     .await;

@@ -14,7 +14,7 @@ use windlass::{Backoff, Context, HandlerError, Job, JobId, OnUnreadable, Status,
 type Book = Arc<Mutex<Vec<String>>>;
 
 fn write(book: &Book, line: impl Into<String>) {
-    book.lock().unwrap().push(line.into());
+    book.lock().expect("unpoisoned").push(line.into());
 }
 
 fn worker<F, Fut>(rig: &Rig, handler: F) -> (Worker<Book>, Book)
@@ -59,7 +59,8 @@ async fn a_step_is_tried_again_within_its_attempt() {
     let id = rig.client().enqueue(task("t")).await.unwrap().id;
     run_out(&rig, &worker).await;
     assert_eq!(rig.output::<Task>(id).await, "None");
-    assert_eq!((book.lock().unwrap().len(), rig.view(id).await.job.attempt), (2, 1));
+    let lines = book.lock().expect("unpoisoned").len();
+    assert_eq!((lines, rig.view(id).await.job.attempt), (2, 1));
     assert_eq!(events(&rig, id, "step_retried").await, 1);
 }
 
