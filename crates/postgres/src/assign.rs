@@ -14,17 +14,18 @@ use windlass_store::{Assign, Claimed, Start};
 
 /// What one request has locked or looked at.
 struct Locked {
-    jobs: HashMap<JobId, Job>,
+    jobs: HashMap<JobId, Result<Job, Refusal>>,
     paused: HashMap<Name, bool>,
     now: Timestamp,
 }
 
 impl Tx<'_> {
-    /// The leader's term first, then the jobs in the order of their ids; answers in the order asked.
+    /// The leader's term first, then the jobs in the order of their ids; answers in the order asked. A job that another
+    /// transaction holds is answered for itself.
     pub(crate) async fn assign(&self, request: &Assign) -> Tried<Vec<Answer>> {
         let term = self.share_term(&request.term).await?;
         let ids: Vec<JobId> = request.items.iter().take(BATCH_MAX).map(|(job, _)| *job).collect();
-        let jobs = self.lock_rows(&ids).await?;
+        let jobs = self.lock_free_rows(&ids).await?;
         let now = self.now().await?;
         if let Err(refusal) = may_assign(term.as_ref(), request.epoch, request.lapse_ms, now) {
             return Ok(request.items.iter().map(|_| Err(refusal.clone())).collect());
@@ -47,7 +48,11 @@ impl Tx<'_> {
         worker: &Who,
         locked: &mut Locked,
     ) -> Tried<Answer> {
-        let Some(job) = locked.jobs.get(&id) else { return Ok(Err(Refusal::NotFound)) };
+        let job = match locked.jobs.get(&id) {
+            Some(Ok(job)) => job,
+            Some(Err(busy)) => return Ok(Err(busy.clone())),
+            None => return Ok(Err(Refusal::NotFound)),
+        };
         let paused = match locked.paused.get(&job.queue) {
             Some(paused) => *paused,
             None => self.is_paused(&job.queue).await?,
@@ -62,7 +67,7 @@ impl Tx<'_> {
         };
         self.write(job, &step).await?;
         let done = Done::Moved(step.job.version, step.job.status);
-        locked.jobs.insert(id, step.job);
+        locked.jobs.insert(id, Ok(step.job));
         Ok(Ok(done))
     }
 

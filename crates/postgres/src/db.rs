@@ -5,7 +5,7 @@ use crate::error::{Failure, Tried};
 use crate::param::{Params, params};
 use crate::row::{self, Ts};
 use crate::statements::Texts;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::ops::Deref;
 use std::pin::Pin;
@@ -302,11 +302,22 @@ impl<'c> Tx<'c> {
         Ok(held_at(job, now))
     }
 
-    /// Locks jobs in the order of their ids, without their parents. Unknown ones are absent.
-    pub(crate) async fn lock_rows(&self, ids: &[JobId]) -> Tried<HashMap<JobId, Job>> {
-        let ids: Vec<Uuid> = ids.iter().copied().map(uuid).collect();
-        let rows = self.all(sql!("lock_jobs"), params![ids], row::job).await?;
-        Ok(rows.into_iter().map(|job| (job.id, job)).collect())
+    /// Locks those of some jobs that no other transaction holds, without their parents.
+    pub(crate) async fn lock_free(&self, ids: Vec<Uuid>) -> Tried<HashSet<Uuid>> {
+        let free = self.all(sql!("lock_free"), params![ids], |r| Ok(r.try_get::<_, Uuid>(0)?)).await?;
+        Ok(free.into_iter().collect())
+    }
+
+    /// The same, with their rows; a job that another transaction holds is refused, unknown ones are absent.
+    pub(crate) async fn lock_free_rows(&self, ids: &[JobId]) -> Tried<HashMap<JobId, Result<Job, Refusal>>> {
+        let uuids: Vec<Uuid> = ids.iter().copied().map(uuid).collect();
+        let free = self.lock_free(uuids).await?;
+        // A later statement, so it sees the rows as they were locked.
+        let rows = self.jobs_of(ids.iter().copied()).await?;
+        let answered = |(id, job): (JobId, Job)| {
+            (id, if free.contains(&uuid(id)) { Ok(job) } else { Err(Refusal::Busy) })
+        };
+        Ok(rows.into_iter().map(answered).collect())
     }
 
     /// Locks a job, its parent first, unless another transaction holds one of them.

@@ -56,11 +56,15 @@ impl Db<'_> {
 impl Tx<'_> {
     pub(crate) async fn purge(&self, request: &Purge) -> Tried<Vec<Result<(), Refusal>>> {
         let ids: Vec<JobId> = request.jobs.iter().map(|(job, _)| *job).collect();
-        let mut locked = self.lock_rows(&ids).await?;
+        let mut locked = self.lock_free_rows(&ids).await?;
         let (mut going, mut versions): (Vec<Uuid>, Vec<Version>) = (Vec::new(), Vec::new());
         let mut answers = Vec::with_capacity(ids.len());
         for (id, version) in &request.jobs {
-            let answer = may_go(locked.get(id), *version);
+            let answer = match locked.get(id) {
+                Some(Err(busy)) => Err(busy.clone()),
+                Some(Ok(job)) => may_go(job, *version),
+                None => Err(Refusal::NotFound),
+            };
             if answer.is_ok() {
                 going.push(uuid(*id));
                 versions.push(*version);
@@ -78,8 +82,7 @@ impl Tx<'_> {
     }
 }
 
-fn may_go(job: Option<&Job>, version: Version) -> Result<(), Refusal> {
-    let job = job.ok_or(Refusal::NotFound)?;
+fn may_go(job: &Job, version: Version) -> Result<(), Refusal> {
     if !job.status.is_terminal() {
         return Err(Refusal::NotFinished(job.status));
     }

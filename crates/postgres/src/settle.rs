@@ -220,8 +220,7 @@ impl Tx<'_> {
     ) -> Tried<Vec<(Place, Version)>> {
         let job = |p: &Place| uuid(requests[p.request].items[p.item].job);
         let ids: Vec<Uuid> = places.iter().map(job).collect();
-        let free = self.all(sql!("lock_free"), params![ids], |r| Ok(r.try_get::<_, Uuid>(0)?)).await?;
-        let free: HashSet<Uuid> = free.into_iter().collect();
+        let free = self.lock_free(ids).await?;
         let places: Vec<Place> = places.iter().copied().filter(|p| free.contains(&job(p))).collect();
         self.complete(requests, &places, now).await
     }

@@ -196,7 +196,18 @@ fn batches_in_different_orders_do_not_block_each_other() {
                     items.reverse();
                 }
                 let assign = Assign { term: name("leader"), epoch, items, lapse_ms: 5_000 };
-                bed.store.assign(assign, at(31)).await.expect("the store answers")
+                // What another batch holds just now is asked for again.
+                let mut heard = Vec::new();
+                loop {
+                    let answers = bed.store.assign(assign.clone(), at(31)).await.expect("the store answers");
+                    let asked = answers.len();
+                    let answers = answers.into_iter().filter(|a| *a != Err(Refusal::Busy));
+                    let before = heard.len();
+                    heard.extend(answers);
+                    if heard.len() - before == asked {
+                        return heard;
+                    }
+                }
             }
         })
         .await;
