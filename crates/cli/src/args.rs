@@ -73,7 +73,7 @@ pub struct Global {
     /// The largest result, checkpoint or step value, 1 to 16777216 [env: WINDLASS_RESULT_MAX_BYTES] [default: 1048576]
     #[arg(long, global = true, value_name = "BYTES")]
     pub result_max_bytes: Option<String>,
-    /// The most retries a job may ask for, 0 to 100 [env: WINDLASS_RETRIES_MAX] [default: 100]
+    /// The most retries a job may ask for, 3 to 100 [env: WINDLASS_RETRIES_MAX] [default: 100]
     #[arg(long, global = true, value_name = "N")]
     pub retries_max: Option<String>,
     /// Print JSON, one document per line

@@ -121,7 +121,6 @@ fn what_cannot_be_right_is_a_usage_error() {
         &["enqueue", "k", "--priority", "9"],
         &["enqueue", "k", "--delay", "soon"],
         &["enqueue", "k", "--delay", "1s", "--run-at", "2026-01-01T00:00:00Z"],
-        &["enqueue", "k", "--timeout", "0s"],
         &["enqueue", "k", "--max-retries", "101"],
         &["jobs", "show", "7"],
         &["jobs", "ls", "--status", "done"],

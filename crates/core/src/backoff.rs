@@ -82,7 +82,7 @@ mod tests {
         {
             let b = Backoff { base_ms: base, max_ms: max, multiplier: multiplier as f64, jitter: true };
             for n in 0..40 {
-                let grown = i128::from(base) * i128::from(multiplier).saturating_pow(n);
+                let grown = i128::from(base).saturating_mul(i128::from(multiplier).saturating_pow(n));
                 let expected = i128::from(max).min(grown) as i64;
                 assert_eq!(b.full_ms(n as i32), expected, "{base} × {multiplier}^{n}, at most {max}");
             }

@@ -98,7 +98,8 @@ impl Limits {
         let bytes = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         within("payload_max_bytes", bytes(self.payload_bytes), 1, bytes(PAYLOAD_MAX_BYTES))?;
         within("result_max_bytes", bytes(self.result_bytes), 1, bytes(PAYLOAD_MAX_BYTES))?;
-        within("retries_max", self.max_retries, 0, MAX_RETRIES_MAX)?;
+        // Below the default, every job that says nothing of retries would be refused.
+        within("retries_max", self.max_retries, MAX_RETRIES_DEFAULT, MAX_RETRIES_MAX)?;
         Ok(self)
     }
 
@@ -194,10 +195,10 @@ mod tests {
             assert_eq!(refused(Limits { payload_bytes: bytes, ..default }), "payload_max_bytes");
             assert_eq!(refused(Limits { result_bytes: bytes, ..default }), "result_max_bytes");
         }
-        for max_retries in [-1, 101, i64::MAX] {
+        for max_retries in [-1, 2, 101, i64::MAX] {
             assert_eq!(refused(Limits { max_retries, ..default }), "retries_max");
         }
-        let widest = Limits { payload_bytes: 16 << 20, result_bytes: 16 << 20, max_retries: 0 };
+        let widest = Limits { payload_bytes: 16 << 20, result_bytes: 16 << 20, max_retries: 3 };
         assert_eq!(widest.check(), Ok(widest));
     }
 }

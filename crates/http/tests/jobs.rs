@@ -269,7 +269,7 @@ async fn a_removed_job_is_explained_by_its_key() {
 /// Q15: limits are the server's settings; a timeout of 0 is none; leases last from a second to a day.
 #[tokio::test(flavor = "multi_thread")]
 async fn limits_are_settings_and_are_named_when_passed() {
-    let limits = Limits { payload_bytes: 20, result_bytes: 10, max_retries: 2 };
+    let limits = Limits { payload_bytes: 20, result_bytes: 10, max_retries: 3 };
     for place in [Place::memory(), Place::sqlite()] {
         let (place, _) = place.around(|store| Limited::new(store, limits));
         let bed = place.serve().await;
@@ -281,7 +281,7 @@ async fn limits_are_settings_and_are_named_when_passed() {
         let told = sent(json!({ "payload": "y".repeat(19) })).await.refused(422, "invalid");
         assert_eq!((&told["field"], &told["value"]), (&json!("payload"), &json!("21 bytes")));
         assert!(told["limit"].as_str().unwrap().starts_with("at most 20 bytes"), "{told}");
-        assert_eq!(sent(json!({ "max_retries": 3 })).await.refused(422, "invalid")["field"], "max_retries");
+        assert_eq!(sent(json!({ "max_retries": 4 })).await.refused(422, "invalid")["field"], "max_retries");
         for lease in [json!(0.999), json!("25h"), json!(0), json!(86_401)] {
             let told = sent(json!({ "lease": lease })).await.refused(422, "invalid");
             assert_eq!(

@@ -277,6 +277,14 @@ CREATE UNLOGGED TABLE windlass.owed (
 COMMENT ON TABLE windlass.store IS 'This store: one row.';
 COMMENT ON COLUMN windlass.store.one IS 'Always 1.';
 COMMENT ON COLUMN windlass.store.store_id IS 'Names this store in feed cursors.';
+COMMENT ON COLUMN windlass.store.incarnation IS 'How often it was restored or adopted. Cursors and fences name it.';
+COMMENT ON COLUMN windlass.store.system_id IS 'The server on which this incarnation began; null before the first opening.';
+COMMENT ON COLUMN windlass.store.timeline IS 'The timeline of that server; null before the first opening.';
+COMMENT ON COLUMN windlass.store.base_seq IS 'The newest number of an event when this incarnation began.';
+COMMENT ON COLUMN windlass.store.purged_seq IS 'No event with a higher number was ever purged.';
+COMMENT ON TABLE windlass.marks IS 'From where feed cursors read: every transaction after tx numbers its events above seq.';
+COMMENT ON COLUMN windlass.marks.tx IS 'A transaction.';
+COMMENT ON COLUMN windlass.marks.seq IS 'Every later transaction numbers its events above this.';
 COMMENT ON TABLE windlass.guard IS 'The guard in force, by its parts. An older one is never put back.';
 COMMENT ON COLUMN windlass.guard.part IS 'guard, api, triggers or views.';
 COMMENT ON COLUMN windlass.guard.number IS 'The number of the guard that this part is of.';

@@ -22,20 +22,28 @@ pub(crate) struct Fallbacks {
     pub(crate) trusted: Duration,
     /// A blocking lock: it is held for a look or an assignment.
     known: Mutex<Option<(Instant, Arc<Policies>)>>,
+    /// Held while the store is asked: of a thousand callers that come at once, one asks.
+    asking: tokio::sync::Mutex<()>,
 }
 
 impl Default for Fallbacks {
     fn default() -> Self {
         let (kinds, agents) = (Vec::new(), Vec::new());
-        Self { kinds, agents, default: Policy::default(), trusted: TRUSTED, known: Mutex::default() }
+        let default = Policy::default();
+        Self { kinds, agents, default, trusted: TRUSTED, known: Mutex::default(), asking: Default::default() }
     }
 }
 
 impl Clone for Fallbacks {
     fn clone(&self) -> Self {
-        let Self { kinds, agents, default, trusted, known: _ } = self;
-        let (kinds, agents) = (kinds.clone(), agents.clone());
-        Self { kinds, agents, default: *default, trusted: *trusted, known: Mutex::default() }
+        let Self { kinds, agents, default, trusted, .. } = self;
+        Self {
+            kinds: kinds.clone(),
+            agents: agents.clone(),
+            default: *default,
+            trusted: *trusted,
+            ..Self::default()
+        }
     }
 }
 
@@ -58,6 +66,10 @@ impl Fallbacks {
 
     /// With what the store said of its queues within the last seconds.
     pub(crate) async fn now(&self, store: &Arc<dyn Store>) -> Result<Arc<Policies>> {
+        if let Some(known) = self.known() {
+            return Ok(known);
+        }
+        let _asking = self.asking.lock().await;
         if let Some(known) = self.known() {
             return Ok(known);
         }

@@ -17,7 +17,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(4);
 
 /// The user's own record in SQLite: one row, with the fence of whoever wrote it last.
-const LEDGER: &str = "CREATE TABLE ledger (writer TEXT NOT NULL, fence INTEGER NOT NULL)";
+const LEDGER: &str = "CREATE TABLE ledger (writer TEXT NOT NULL, fence BIGINT NOT NULL)";
 /// A write that is refused when somebody with a higher fence was there before.
 const FENCED: &str = "UPDATE ledger SET writer = $1, fence = $2 WHERE fence < $2";
 

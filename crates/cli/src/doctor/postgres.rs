@@ -19,7 +19,7 @@ pub async fn loses_commits(settings: &Settings) -> Outcome<bool> {
     if !settings.store.value.starts_with("postgres") {
         return Ok(false);
     }
-    let mut options = Options::new(&settings.store.value).migrate(false).pool(1);
+    let mut options = Options::new(&settings.store.value).migrate(false).pool(2);
     if let Some(schema) = &settings.schema {
         options = options.schema(&schema.value);
     }

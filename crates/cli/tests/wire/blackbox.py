@@ -138,7 +138,7 @@ def malformed_requests():
     for wrong in ({}, {"kind": 7}, {"kind": "a", "priority": "high"}, {"kind": "a", "priority": 6}, []):
         refused(422, "invalid", "POST", "/v1/jobs", wrong)
     for method, verb, body in VERBS:
-        refused(422, "invalid", method, f"/v1/jobs/{NOWHERE}/{verb}", {"lease_token": "zz", **body})
+        refused(404, "not_found", method, f"/v1/jobs/{NOWHERE}/{verb}", {"lease_token": "zz", **body})
     refused(413, "request_too_large", "POST", "/v1/jobs", headers={"content-length": str(17 << 20)}, raw="")
     refused(404, "route_not_found", "GET", "/v2/jobs")
     refused(405, "method_not_allowed", "DELETE", "/v1/jobs")
