@@ -289,8 +289,8 @@ VIEW job_view (id uuid, kind text, queue text, status text, waiting_for text, wa
   finished_at timestamp with time zone, metadata jsonb)
 VIEW queue_view (queue text, due bigint, scheduled bigint, running bigint, oldest_due_at timestamp with time zone)
 
-FUNCTION approval_at_odds(a approvals) RETURNS text
 FUNCTION adopt(forced boolean) RETURNS integer SECURITY DEFINER SET search_path=windlass, pg_temp
+FUNCTION approval_at_odds(a approvals) RETURNS text
 FUNCTION as_json(is_json boolean, bytes bytea) RETURNS jsonb
 FUNCTION assert_lease(job uuid, token text) RETURNS jobs SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION cancel(job uuid, reason text DEFAULT NULL::text, force boolean DEFAULT false,
@@ -324,9 +324,9 @@ FUNCTION ms(value interval) RETURNS bigint
 FUNCTION owe(what text, id text) RETURNS void
 FUNCTION purge(jobs uuid[], versions bigint[]) RETURNS SETOF uuid SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION refuse_insert() RETURNS trigger
-FUNCTION settle_debts() RETURNS trigger SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION server(OUT system_id bigint, OUT timeline integer) RETURNS record SECURITY DEFINER SET search_path=windlass,
   pg_temp
+FUNCTION settle_debts() RETURNS trigger SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION signal(job uuid, name text, payload json DEFAULT NULL::json,
   key text DEFAULT NULL::text) RETURNS boolean SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION sql_actor() RETURNS text

@@ -18,7 +18,7 @@ fn the_sql_api_has_the_limits_of_core() {
         within("'tags', cardinality(tags)", 0, bytes(TAGS_MAX)),
         within("'priority', priority", PRIORITY_MIN, PRIORITY_MAX),
         within("'max_retries', max_retries", 0, MAX_RETRIES_MAX),
-        within("'timeout', windlass.ms(timeout)", 1, TIMEOUT_MAX_MS),
+        within("'timeout', windlass.ms(timeout)", 0, TIMEOUT_MAX_MS),
         within("'lease', windlass.ms(lease)", LEASE_MIN_MS, LEASE_MAX_MS),
         within("'grace', windlass.ms(grace)", 0, GRACE_MAX_MS),
         within("'delay', windlass.ms(delay)", 0, HORIZON_MS),

@@ -236,6 +236,7 @@ fn a_guard_is_never_put_back() {
 #[test]
 fn a_store_is_upgraded_beside_one_at_work() {
     const NEXT: &str = "ALTER TABLE windlass.jobs ADD COLUMN colour text NOT NULL DEFAULT 'red';
+        ALTER TABLE windlass.job_events ADD COLUMN shape text;
         CREATE INDEX jobs_colour ON windlass.jobs (colour) WHERE colour <> 'red'";
     const GUARD: &str =
         "CREATE OR REPLACE FUNCTION windlass.of_tomorrow() RETURNS int LANGUAGE sql AS 'SELECT 2';";

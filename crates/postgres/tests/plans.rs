@@ -110,11 +110,12 @@ const PLANNED: &[Planned] = &[
         &["using job_events_seq on job_events", "Index Cond: ((seq > "],
     ),
     ("feed_numbered", "bigint[]", "'{100,200}'", &["job_events_seq", "using jobs_pkey on jobs"]),
+    ("feed_head", "bigint", "100", &["using job_events_seq on job_events"]),
     ("feed_end", "bigint, text", "60000, 'NEWEST'", &["job_events_seq"]),
     (
         "overdue",
-        "timestamptz, bigint",
-        "'2026-01-01Z', 100",
+        "timestamptz, bigint, timestamptz, uuid",
+        "'2026-01-01Z', 100, '2025-12-24Z', ID",
         &["using jobs_deadline on jobs", "Index Cond: (deadline_at <= "],
     ),
     (
