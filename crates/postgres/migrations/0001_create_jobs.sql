@@ -446,6 +446,3 @@ COMMENT ON COLUMN windlass.answers.expires_at IS 'When it is forgotten.';
 COMMENT ON TABLE windlass.owed IS 'What a transaction of the app role must make good before it commits; empty in between.';
 COMMENT ON COLUMN windlass.owed.what IS 'job, approval, approvals of job or key.';
 COMMENT ON COLUMN windlass.owed.id IS 'The id of that job or approval, the name of that key.';
-COMMENT ON TABLE windlass.marks IS 'Where feed cursors rest: transactions after tx number their events above seq.';
-COMMENT ON COLUMN windlass.marks.tx IS 'The transaction that wrote the mark.';
-COMMENT ON COLUMN windlass.marks.seq IS 'The newest seq before that transaction began.';
