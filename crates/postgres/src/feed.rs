@@ -174,12 +174,14 @@ impl Db<'_> {
         let Some(head) = self.settled(0).await? else { return Ok(Look::Moved) };
         let newest = head.newest.to_text();
         let end = self
-            .one(sql!("feed_end"), params![head.newest.upto, newest], |r| {
+            .listed(sql!("feed_end"), params![head.newest.upto, newest], |r| {
                 let mut c = Columns::new(r, 0);
                 let (seq, tx) = (c.get()?, c.text(|t| t.parse().ok())?);
                 Ok((last_read(seq, c)?, tx))
             })
-            .await?;
+            .await?
+            .into_iter()
+            .next();
         let (last, last_tx) = end.unzip();
         let last_tx = last_tx.unwrap_or_default();
         let start = Place { server: head.server, seen: Snapshot::origin(), last_tx, reading: None };
@@ -290,14 +292,16 @@ impl Db<'_> {
             windows += 1;
             let looked = params![reading.after, seen.upto, ended, LATE_WINDOW];
             let looked = self
-                .one(sql!("feed_late"), looked, |r| {
+                .listed(sql!("feed_late"), looked, |r| {
                     Ok((
                         r.try_get::<_, Vec<i64>>(0)?,
                         r.try_get::<_, Option<i64>>(1)?,
                         r.try_get::<_, i64>(2)?,
                     ))
                 })
-                .await?;
+                .await?
+                .into_iter()
+                .next();
             let (mut numbers, to, count) = looked.unwrap_or_default();
             let to = to.filter(|_| count == LATE_WINDOW).unwrap_or(seen.upto);
             numbers.truncate((limit - rows.len() as i64) as usize);

@@ -110,13 +110,13 @@ const PLANNED: &[Planned] = &[
         &["using job_events_seq on job_events", "Index Cond: ((seq > "],
     ),
     ("feed_numbered", "bigint[]", "'{100,200}'", &["job_events_seq", "using jobs_pkey on jobs"]),
-    ("feed_head", "bigint", "100", &["using job_events_seq on job_events"]),
+    ("feed_head", "bigint", "100", &["job_events_seq"]),
     ("feed_end", "bigint, text", "60000, 'NEWEST'", &["job_events_seq"]),
     (
         "overdue",
         "timestamptz, bigint, timestamptz, uuid",
         "'2026-01-01Z', 100, '2025-12-24Z', ID",
-        &["using jobs_deadline on jobs", "Index Cond: (deadline_at <= "],
+        &["using jobs_deadline on jobs", "Index Cond: ((deadline_at <= "],
     ),
     (
         "list_due",
@@ -201,7 +201,9 @@ const PLANNED: &[Planned] = &[
 /// Statements whose plans the server keeps, and the settings of their functions.
 const KEPT: [&str; 6] = ["claim", "claim_new", "settle_complete", "recover", "extend", "enqueue"];
 /// Lists, which are planned under the same settings, each for its parameters.
-const LISTED: [&str; 9] = [
+const LISTED: [&str; 11] = [
+    "feed_end",
+    "feed_late",
     "list_completed",
     "list_finished",
     "list_due",
