@@ -14,9 +14,10 @@ use crate::tls::Route;
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Semaphore;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout_at};
 use tokio_postgres::Client;
 use windlass_store::{Now, StoreResult};
 
@@ -49,6 +50,8 @@ pub(crate) struct Connections {
     renewals: Pool,
     /// Who may wait for a lock for longer than a moment, with a connection in hand: half of them.
     lock_waits: Semaphore,
+    /// How many of them ended with what they waited for.
+    lock_waits_ended: AtomicU64,
     timeout: Duration,
     pub(crate) texts: Arc<Texts>,
     pub(crate) wakeups: Wakeups,
@@ -83,6 +86,7 @@ impl Connections {
             reads: pool(&route, (size / 4).clamp(2, 8), &texts)?,
             renewals: pool(&route, RENEWALS, &texts)?,
             lock_waits: Semaphore::new((size / 2).max(1)),
+            lock_waits_ended: AtomicU64::new(0),
             timeout,
             texts,
             wakeups: Wakeups::default(),
@@ -240,11 +244,28 @@ impl Connections {
             return self.try_transact_within(purpose, LOCK_NO_WAIT, now, &verb).await;
         };
         // Renewals have few connections of their own, and no time.
-        let is_free = purpose == Purpose::Renewal;
-        let turn = if is_free { None } else { Some(timeout(TURN, self.lock_waits.acquire()).await) };
-        // Whose turn does not come looks once more: what it waited for may long be over.
-        let locks = if turn.as_ref().is_none_or(Result::is_ok) { patience } else { LOCK_NO_WAIT };
-        self.try_transact_within(purpose, locks, now, &verb).await
+        if purpose == Purpose::Renewal {
+            return self.try_transact_within(purpose, patience, now, &verb).await;
+        }
+        let until = Instant::now() + TURN;
+        loop {
+            let ended = self.lock_waits_ended.load(Ordering::Relaxed);
+            let turn = timeout_at(until, self.lock_waits.acquire()).await;
+            // Whose turn does not come looks once more: what it waited for may long be over.
+            let locks = if turn.is_ok() { patience } else { LOCK_NO_WAIT };
+            let end = self.try_transact_within(purpose, locks, now, &verb).await;
+            drop(turn);
+            if !end.as_ref().is_err_and(Failure::is_locked) {
+                self.lock_waits_ended.fetch_add(1, Ordering::Relaxed);
+                return end;
+            }
+            // Where others of this process got what they waited for, it may be they who were in the way: verbs of many
+            // callers on one job queue for it. A stranger's lock lets nobody through.
+            let is_moving = ended != self.lock_waits_ended.load(Ordering::Relaxed);
+            if !is_moving || Instant::now() >= until {
+                return end;
+            }
+        }
     }
 
     async fn try_transact_within<T: Send>(
