@@ -792,7 +792,7 @@ fn json_is_found_by_what_it_contains() {
             let found = format!("SELECT string_agg(id::text, ' ') FROM windlass.job_view WHERE {contains}");
             assert_eq!(get::<String>(&hand, &found).await, job.as_uuid().to_string(), "{contains}");
         }
-        let odd = "SELECT string_agg(coalesce(payload ->> 0, payload #>> '{}', '-'), ' ' ORDER BY id)
+        let odd = "SELECT string_agg(coalesce(payload ->> 0, payload #>> '{}', '-'), ' ' ORDER BY created_at)
             FROM windlass.job_view WHERE kind = 'odd'";
         assert_eq!(get::<String>(&hand, odd).await, "{\"a\":\"\\u0000\"} {\"a\":\"\\ud800\"} [1e200000] -");
         run(&hand, "SET enable_seqscan = off").await;
