@@ -40,6 +40,7 @@ mod tls;
 mod verbs;
 mod view;
 mod wait;
+mod write;
 
 use batch::Batcher;
 use notify::Notifier;

@@ -222,6 +222,7 @@ fn a_read_only_place_is_said() {
         let said = as_somebody(&place);
         allow(place.folder(), 0o755);
         let helps = said.contains("make both writable")
+            || said.contains("make the file and its folder writable")
             || said.contains("check the path and its folder's permissions");
         assert!(said != "written" && helps, "folder {folder:o}, file {file:o}: {said}");
         allow(&place.path, 0o644);

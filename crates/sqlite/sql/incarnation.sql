@@ -1,2 +1,0 @@
--- How often the store was restored.
-SELECT incarnation FROM windlass_store
