@@ -54,9 +54,9 @@ impl<'r> Columns<'r> {
         Self { row, next }
     }
 
-    /// Leaves out a column that only statements read.
-    fn pass(&mut self) -> &mut Self {
-        self.next += 1;
+    /// Leaves out columns that only statements read.
+    fn pass(&mut self, columns: usize) -> &mut Self {
+        self.next += columns;
         self
     }
 
@@ -111,48 +111,48 @@ pub(crate) fn job(row: &Row) -> Tried<Job> {
     let mut c = Columns::new(row, 0);
     let mut job = Job {
         id: c.job_id()?,
-        queue: c.text(name)?,
+        created_at: c.time()?,
+        grace_ms: c.get()?,
         priority: c.get::<i16>()?.into(),
-        status: c.text(Status::parse)?,
-        due_at: c.opt_time()?,
-        finished_at: c.opt_time()?,
-        deadline_at: c.opt_time()?,
-        worker_id: c.opt_text(who)?,
-        lease_hash: c.pass().bytes()?.map(LeaseHash),
-        lease_expires_at: c.opt_time()?,
+        max_retries: c.get()?,
+        queue: c.text(name)?,
         kind: c.text(name)?,
+        parent_id: c.get::<Option<Uuid>>()?.map(|u| JobId::from_bytes(u.into_bytes())),
+        unique_policy: c.opt_text(Policy::from_text)?,
+        timeout_ms: c.get()?,
+        lease_ms: c.get::<Option<i64>>()?.and_then(|ms| LeaseMs::new(ms).ok()),
+        backoff: c.opt_text(|t| serde_json::from_str(t).ok())?,
+        meta_version: c.get()?,
+        retries: c.get()?,
+        crashes: c.get()?,
+        generation: c.get()?,
+        signals: c.get()?,
+        children: c.get()?,
+        steps_from: c.get()?,
+        stage: c.get()?,
         epoch: c.get()?,
         assignment: c.get()?,
-        attempt: c.get()?,
-        retries: c.get()?,
-        max_retries: c.get()?,
-        crashes: c.get()?,
-        version: c.get()?,
-        generation: c.get()?,
-        progress: c.get()?,
-        stage: c.get()?,
         waiting_for: c.opt_text(WaitFor::parse)?,
         wait_name: c.opt_text(name)?,
         wait_version: c.get()?,
         wake_version: c.get()?,
-        signals: c.get()?,
-        children: c.get()?,
-        parent_id: c.get::<Option<Uuid>>()?.map(|u| JobId::from_bytes(u.into_bytes())),
         cancel_requested_at: c.opt_time()?,
-        steps_from: c.get()?,
-        unique_policy: c.opt_text(Policy::from_text)?,
-        timeout_ms: c.get()?,
-        lease_ms: c.get::<Option<i64>>()?.and_then(|ms| LeaseMs::new(ms).ok()),
-        grace_ms: c.get()?,
-        backoff: c.opt_text(|t| serde_json::from_str(t).ok())?,
-        result_version: c.get()?,
         error_version: c.get()?,
         error_code: c.opt_text(who)?,
         checkpoint_version: c.get()?,
-        meta_version: c.get()?,
-        created_at: c.time()?,
-        started_at: c.opt_time()?,
+        deadline_at: c.opt_time()?,
+        status: c.pass(4).text(Status::parse)?,
+        version: c.get()?,
+        attempt: c.get()?,
+        progress: c.get()?,
+        due_at: c.opt_time()?,
+        lease_expires_at: c.opt_time()?,
+        lease_hash: c.bytes()?.map(LeaseHash),
         updated_at: c.time()?,
+        finished_at: c.opt_time()?,
+        result_version: c.get()?,
+        started_at: c.opt_time()?,
+        worker_id: c.pass(1).opt_text(who)?,
     };
     // The column keeps who held it last.
     job.worker_id = job.worker_id.filter(|_| matches!(job.status, Status::Running | Status::Assigned));
