@@ -197,6 +197,13 @@ TABLE queues (
   CONSTRAINT queues_pkey PRIMARY KEY (name)
 )
 
+TABLE schedules (
+  name text COLLATE "C" NOT NULL,
+  next_at timestamp with time zone,
+  state text NOT NULL,
+  CONSTRAINT schedules_pkey PRIMARY KEY (name)
+)
+
 TABLE store (
   one integer NOT NULL,
   store_id bigint NOT NULL,
@@ -251,6 +258,7 @@ INDEX jobs_dead ON jobs USING btree (dead, dead_at, id) WITH (deduplicate_items=
 INDEX jobs_deadline ON jobs USING btree (deadline_at, id) WITH (deduplicate_items=off) WHERE (deadline_at IS NOT NULL)
 INDEX jobs_parked ON jobs USING btree (parked, id) WITH (deduplicate_items=off) WHERE (parked IS NOT NULL)
 INDEX line_due ON line USING btree (queue, priority DESC, due_at, id) WITH (deduplicate_items=off)
+INDEX schedules_due ON schedules USING btree (next_at, name) WHERE (next_at IS NOT NULL)
 
 TRIGGER job_events_appended BEFORE INSERT ON job_events FOR EACH STATEMENT EXECUTE FUNCTION refuse_insert()
 TRIGGER job_events_immutable BEFORE UPDATE ON job_events FOR EACH ROW EXECUTE FUNCTION keep_history()

@@ -83,6 +83,7 @@ impl From<Refusal> for Failure {
             Refusal::Invalid(_) | Refusal::ApprovalTokenMalformed => Exit::Usage,
             Refusal::NotFound
             | Refusal::Purged(_)
+            | Refusal::ScheduleNotFound(_)
             | Refusal::ApprovalNotFound
             | Refusal::ApprovalTokenWrong => Exit::NotFound,
             Refusal::Busy => Exit::Unavailable,

@@ -23,6 +23,7 @@ pub mod list;
 pub mod operate;
 pub mod registry;
 pub mod retention;
+pub mod schedule;
 pub mod settle;
 pub mod sweep;
 pub mod term;
@@ -80,6 +81,7 @@ macro_rules! suite {
         $crate::vote_laws!($($make)*);
         $crate::assign_laws!($($make)*);
         $crate::term_laws!($($make)*);
+        $crate::schedule_laws!($($make)*);
         $crate::sweep_laws!($($make)*);
         $crate::list_laws!($($make)*);
         $crate::view_laws!($($make)*);

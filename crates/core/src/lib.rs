@@ -15,6 +15,7 @@
 //! | what a job's end entails | [`end`] |
 //! | waits and approvals | [`wait`], [`approve`] |
 //! | what operators and leaders do | [`operate`], [`term`] |
+//! | jobs by the clock | [`schedule`] |
 //! | queues, workers, access keys, the audit | [`registry`] |
 //! | what a resumed run is given | [`step`] |
 //! | lists and cursors | [`list`] |
@@ -41,6 +42,7 @@ pub mod outcome;
 pub mod payload;
 pub mod refusal;
 pub mod registry;
+pub mod schedule;
 pub mod status;
 pub mod step;
 pub mod term;

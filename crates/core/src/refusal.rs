@@ -102,6 +102,9 @@ pub enum Refusal {
     /// The epoch is not the current one.
     #[error("the epoch is over, the current one is {0}; stop acting as leader")]
     StaleEpoch(i64),
+    /// No such schedule.
+    #[error("there is no schedule {0}")]
+    ScheduleNotFound(String),
     /// No such approval.
     #[error("there is no such approval")]
     ApprovalNotFound,
@@ -153,6 +156,7 @@ impl Refusal {
             Self::NotClaimable(_) => "not_claimable",
             Self::NotAssigned => "not_assigned",
             Self::StaleEpoch(_) => "stale_epoch",
+            Self::ScheduleNotFound(_) => "schedule_not_found",
             Self::ApprovalNotFound | Self::ApprovalTokenWrong => "approval_not_found",
             Self::ApprovalTokenMalformed => "token_malformed",
             Self::ApprovalDecided => "approval_decided",

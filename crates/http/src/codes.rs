@@ -41,6 +41,7 @@ codes! {
     APPROVAL_FORBIDDEN "approval_forbidden" 403 "this key is not among the approvers"
     NOT_FOUND "not_found" 404 "there is no such thing"
     ROUTE_NOT_FOUND "route_not_found" 404 "there is no such route"
+    SCHEDULE_NOT_FOUND "schedule_not_found" 404 "there is no such schedule"
     APPROVAL_NOT_FOUND "approval_not_found" 404 "there is no such approval, or the token is not its own"
     METHOD_NOT_ALLOWED "method_not_allowed" 405 "the route has no such method"
     REQUEST_TIMEOUT "request_timeout" 408 "the body came too slowly"

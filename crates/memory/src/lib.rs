@@ -36,6 +36,7 @@ mod list;
 mod operate;
 mod registry;
 mod retention;
+mod schedule;
 mod settle;
 mod state;
 mod sweep;

@@ -76,6 +76,8 @@ pub(crate) struct State {
     pub entries: HashMap<JobId, Box<Entry>>,
     /// Jobs, in every order they are asked for.
     pub index: Index,
+    /// Schedules.
+    pub schedules: BTreeMap<Name, windlass_store::ScheduleState>,
     /// Unique keys. They outlive jobs.
     pub holds: BTreeMap<UniqueKey, Hold>,
     /// How removed jobs ended whose unique key is left.
@@ -113,6 +115,7 @@ impl State {
             clock: windlass_store::Clock::default(),
             entries: HashMap::new(),
             index: Index::default(),
+            schedules: BTreeMap::new(),
             holds: BTreeMap::new(),
             purged: HashMap::new(),
             approvals: BTreeMap::new(),

@@ -77,6 +77,15 @@ verbs! {
             MemoryStore::hints(self)
         }
     }
+    Schedules {
+        put_schedule(PutSchedule) -> Result<ScheduleState, Refusal>;
+        pause_schedule(PauseSchedule) -> Result<ScheduleState, Refusal>;
+        remove_schedule(RemoveSchedule) -> Result<(), Refusal>;
+        schedule(Name) -> Option<ScheduleState>;
+        schedules(()) -> Vec<ScheduleState>;
+        due_schedules(usize) -> Vec<Name>;
+        fire_schedule(FireSchedule) -> Result<Vec<Enqueued>, Refusal>;
+    }
     Retention {
         archive(ReadArchive) -> Vec<Archived>;
         purge(Purge) -> Vec<Result<(), Refusal>>;

@@ -217,6 +217,14 @@ CREATE TABLE windlass.job_logs (
   PRIMARY KEY (job_id, n)
 );
 
+-- Jobs by the clock.
+CREATE TABLE windlass.schedules (
+  name    text COLLATE "C" NOT NULL PRIMARY KEY,
+  next_at timestamptz,
+  state   text NOT NULL
+);
+CREATE INDEX schedules_due ON windlass.schedules (next_at, name) WHERE next_at IS NOT NULL;
+
 CREATE TABLE windlass.terms (
   name       text COLLATE "C"        NOT NULL PRIMARY KEY,
   holder     text        NOT NULL,
@@ -407,6 +415,10 @@ COMMENT ON COLUMN windlass.job_logs.n IS 'Its number, from 1.';
 COMMENT ON COLUMN windlass.job_logs.at IS 'When it was printed.';
 COMMENT ON COLUMN windlass.job_logs.attempt IS 'In which attempt.';
 COMMENT ON COLUMN windlass.job_logs.line IS 'The line.';
+COMMENT ON TABLE windlass.schedules IS 'Jobs by the clock.';
+COMMENT ON COLUMN windlass.schedules.name IS 'Its name.';
+COMMENT ON COLUMN windlass.schedules.next_at IS 'The slot that comes next; null while it is paused or has none.';
+COMMENT ON COLUMN windlass.schedules.state IS 'The whole schedule, as JSON.';
 COMMENT ON TABLE windlass.terms IS 'Who leads.';
 COMMENT ON COLUMN windlass.terms.name IS 'What is led.';
 COMMENT ON COLUMN windlass.terms.holder IS 'Who leads it.';

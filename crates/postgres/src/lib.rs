@@ -31,6 +31,7 @@ mod pool;
 mod registry;
 mod retention;
 mod row;
+mod schedule;
 mod settle;
 mod signatures;
 mod statements;

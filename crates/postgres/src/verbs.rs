@@ -113,6 +113,15 @@ verbs! {
         write resign_term(ResignTerm) -> Result<(), Refusal>;
         read term(Name) -> Option<Term> = term;
     }
+    Schedules {
+        write put_schedule(PutSchedule) -> Result<ScheduleState, Refusal>;
+        write pause_schedule(PauseSchedule) -> Result<ScheduleState, Refusal>;
+        write remove_schedule(RemoveSchedule) -> Result<(), Refusal>;
+        write fire_schedule(FireSchedule) -> Result<Vec<Enqueued>, Refusal>;
+        read schedule(Name) -> Option<ScheduleState> = schedule;
+        read schedules(()) -> Vec<ScheduleState> = schedules;
+        read due_schedules(usize) -> Vec<Name> = due_schedules;
+    }
     Retention {
         write purge(Purge) -> Vec<Result<(), Refusal>>;
         read archive(ReadArchive) -> Vec<Archived> = archive;

@@ -152,6 +152,14 @@ CREATE TABLE job_logs (
   PRIMARY KEY (job_id, n)
 ) STRICT, WITHOUT ROWID;
 
+-- Jobs by the clock. state is the whole schedule, as JSON.
+CREATE TABLE schedules (
+  name    TEXT NOT NULL PRIMARY KEY,
+  next_at INTEGER,
+  state   TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX schedules_due ON schedules (next_at, name) WHERE next_at IS NOT NULL;
+
 CREATE TABLE terms (
   name       TEXT    NOT NULL PRIMARY KEY,
   holder     TEXT    NOT NULL,

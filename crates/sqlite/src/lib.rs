@@ -26,6 +26,7 @@ mod reader;
 mod registry;
 mod retention;
 mod row;
+mod schedule;
 mod settle;
 mod sweep;
 mod term;

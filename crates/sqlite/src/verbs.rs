@@ -89,6 +89,15 @@ verbs! {
         write resign_term(request: ResignTerm) -> Result<(), Refusal>;
         read term(name: Name) -> Option<Term> = |db, now| db.term(&name);
     }
+    Schedules {
+        write put_schedule(request: PutSchedule) -> Result<ScheduleState, Refusal>;
+        write pause_schedule(request: PauseSchedule) -> Result<ScheduleState, Refusal>;
+        write remove_schedule(request: RemoveSchedule) -> Result<(), Refusal>;
+        write fire_schedule(request: FireSchedule) -> Result<Vec<Enqueued>, Refusal>;
+        read schedule(name: Name) -> Option<ScheduleState> = |db, now| db.schedule(&name);
+        read schedules(none: ()) -> Vec<ScheduleState> = |db, now| db.schedules();
+        read due_schedules(limit: usize) -> Vec<Name> = |db, now| db.due_schedules(limit, now);
+    }
     Retention {
         write purge(request: Purge) -> Vec<Result<(), Refusal>>;
         read archive(wish: ReadArchive) -> Vec<Archived> = |db, now| db.archive(wish);

@@ -35,9 +35,9 @@ pub use requests::*;
 pub use traced::Traced;
 
 /// One store. Hold it as `Arc<dyn Store>`.
-pub trait Store: Jobs + Leases + Waits + Terms + Feed + Retention + Registry + std::fmt::Debug {}
+pub trait Store: Jobs + Leases + Waits + Terms + Schedules + Feed + Retention + Registry + std::fmt::Debug {}
 
-impl<T: Jobs + Leases + Waits + Terms + Feed + Retention + Registry + std::fmt::Debug> Store for T {}
+impl<T: Jobs + Leases + Waits + Terms + Schedules + Feed + Retention + Registry + std::fmt::Debug> Store for T {}
 
 /// Jobs: into the store, their log, and what operators do to them.
 #[async_trait]
@@ -132,6 +132,29 @@ pub trait Terms: Send + Sync {
     async fn resign_term(&self, request: ResignTerm, now: Now) -> StoreResult<Result<(), Refusal>>;
     /// Whose term it is or was last.
     async fn term(&self, request: Name, now: Now) -> StoreResult<Option<Term>>;
+}
+
+/// Schedules: jobs by the clock.
+#[async_trait]
+pub trait Schedules: Send + Sync {
+    /// Makes a schedule or changes it. Audited; what is so already stays as it is.
+    async fn put_schedule(&self, request: PutSchedule, now: Now) -> StoreResult<Result<ScheduleState, Refusal>>;
+    /// Pauses or resumes a schedule. Audited; a repeat changes nothing.
+    async fn pause_schedule(
+        &self,
+        request: PauseSchedule,
+        now: Now,
+    ) -> StoreResult<Result<ScheduleState, Refusal>>;
+    /// Removes a schedule; its jobs stay. Audited.
+    async fn remove_schedule(&self, request: RemoveSchedule, now: Now) -> StoreResult<Result<(), Refusal>>;
+    /// One schedule.
+    async fn schedule(&self, request: Name, now: Now) -> StoreResult<Option<ScheduleState>>;
+    /// Every schedule, by name.
+    async fn schedules(&self, request: (), now: Now) -> StoreResult<Vec<ScheduleState>>;
+    /// Which schedules have a slot whose time has come, oldest first, so many at most.
+    async fn due_schedules(&self, request: usize, now: Now) -> StoreResult<Vec<Name>>;
+    /// Makes the jobs of the slots that have come, under the leader's epoch, and moves the schedule on: both or neither.
+    async fn fire_schedule(&self, request: FireSchedule, now: Now) -> StoreResult<Result<Vec<Enqueued>, Refusal>>;
 }
 
 /// The feed: every event of every job, in one order, from a cursor.

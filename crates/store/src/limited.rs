@@ -21,6 +21,11 @@ impl Limited {
         Self { inner, limits }
     }
 
+    fn schedule(&self, request: &PutSchedule) -> Result<(), Invalid> {
+        let one = request.schedule.job_now(&request.name, fresh::job_id())?;
+        self.limits.check_job(&one)
+    }
+
     fn jobs(&self, jobs: &[NewJob]) -> Result<(), BatchRefusal> {
         let refused = |(index, job)| {
             let refusal = self.limits.check_job(job).err()?.into();
@@ -98,6 +103,9 @@ macro_rules! answer {
             $request.defaults.max_retries.map_or(Ok(()), |n| $store.limits.check_retries(n)),
             $store.inner.put_queue($request, $now)
         )
+    };
+    (put_schedule, $store:ident, $request:ident, $now:ident) => {
+        admit!($store.schedule(&$request), $store.inner.put_schedule($request, $now))
     };
     (settle, $store:ident, $request:ident, $now:ident) => {
         $store.settle_fitting($request, $now).await

@@ -8,6 +8,7 @@ pub use windlass_core::registry::{
     DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, Remember, RevokeAccessKey,
     WriteAudit,
 };
+pub use windlass_core::schedule::{FireSchedule, PauseSchedule, PutSchedule, RemoveSchedule, ScheduleState};
 pub use windlass_core::term::{AcquireTerm, RenewTerm, ResignTerm};
 
 use windlass_core::decide::Claim;

@@ -1,0 +1,3 @@
+-- Removes a schedule.
+-- $1 name
+DELETE FROM windlass.schedules WHERE name = $1

@@ -1,0 +1,2 @@
+-- Every schedule, by name.
+SELECT state FROM windlass.schedules ORDER BY name

@@ -1,0 +1,114 @@
+//! Jobs by the clock.
+
+use crate::append::granted;
+use crate::db::{Db, Tx, sql};
+use crate::error::{Failure, Tried};
+use crate::param::params;
+use crate::row::{Columns, Ts, name};
+use tokio_postgres::Row;
+use windlass_core::operate::Cancel;
+use windlass_core::schedule::Changed;
+use windlass_core::{Name, Refusal, Timestamp};
+use windlass_store::{
+    Enqueue, Enqueued, FireSchedule, Now, PauseSchedule, PutSchedule, RemoveSchedule, ScheduleState,
+};
+
+fn state(row: &Row) -> Tried<ScheduleState> {
+    Ok(serde_json::from_str(Columns::new(row, 0).get()?)?)
+}
+
+impl Db<'_> {
+    pub(crate) async fn schedule(&self, request: &Name, _: Now) -> Tried<Option<ScheduleState>> {
+        self.one(sql!("schedule"), params![request.as_str()], state).await
+    }
+
+    pub(crate) async fn schedules(&self, (): &(), _: Now) -> Tried<Vec<ScheduleState>> {
+        self.all(sql!("schedules"), params![], state).await
+    }
+
+    pub(crate) async fn due_schedules(&self, limit: &usize, now: Now) -> Tried<Vec<Name>> {
+        let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
+        self.all(sql!("due_schedules"), params![now.map(Ts), limit], |row| Columns::new(row, 0).text(name)).await
+    }
+}
+
+impl Tx<'_> {
+    async fn lock_schedule(&self, name: &Name) -> Tried<(Option<ScheduleState>, Timestamp)> {
+        let name = name.as_str();
+        let lock = params![name];
+        tokio::try_join!(biased; self.one(sql!("lock_schedule"), lock, state), self.now())
+    }
+
+    pub(crate) async fn put_schedule(&self, request: &PutSchedule) -> Tried<Result<ScheduleState, Refusal>> {
+        let (before, now) = self.lock_schedule(&request.name).await?;
+        let changed = granted!(request.decide(before.as_ref(), now));
+        self.change_schedule(&request.name, before, changed, now).await
+    }
+
+    pub(crate) async fn pause_schedule(
+        &self,
+        request: &PauseSchedule,
+    ) -> Tried<Result<ScheduleState, Refusal>> {
+        let (before, now) = self.lock_schedule(&request.name).await?;
+        let changed = granted!(request.decide(before.as_ref(), now));
+        self.change_schedule(&request.name, before, changed, now).await
+    }
+
+    async fn change_schedule(
+        &self,
+        name: &Name,
+        before: Option<ScheduleState>,
+        changed: Changed,
+        now: Timestamp,
+    ) -> Tried<Result<ScheduleState, Refusal>> {
+        let Some((state, audit)) = changed else {
+            return Ok(before.ok_or_else(|| Refusal::ScheduleNotFound(name.to_string())));
+        };
+        self.save_schedule(&state, before.is_some()).await?;
+        self.put_audit(&audit, now).await?;
+        Ok(Ok(state))
+    }
+
+    async fn save_schedule(&self, state: &ScheduleState, was_there: bool) -> Tried<()> {
+        let text = serde_json::to_string(state)?;
+        let (name, next_at) = (state.name.as_str(), state.next_at.map(Ts));
+        let put = self.rows(sql!("put_schedule"), params![name, next_at, text, was_there]).await?;
+        if put.is_empty() { Err(Failure::Raced) } else { Ok(()) }
+    }
+
+    pub(crate) async fn remove_schedule(&self, request: &RemoveSchedule) -> Tried<Result<(), Refusal>> {
+        let (before, now) = self.lock_schedule(&request.name).await?;
+        let audit = granted!(request.decide(before.as_ref()));
+        self.execute(sql!("remove_schedule"), params![request.name.as_str()]).await?;
+        self.put_audit(&audit, now).await?;
+        Ok(Ok(()))
+    }
+
+    /// The leader's term first, then the schedule, then what its jobs need.
+    pub(crate) async fn fire_schedule(
+        &self,
+        request: &FireSchedule,
+    ) -> Tried<Result<Vec<Enqueued>, Refusal>> {
+        let term = self.share_term(&request.term).await?;
+        let (before, now) = self.lock_schedule(&request.name).await?;
+        let last = match before.as_ref().and_then(|state| state.last_job) {
+            Some(job) => self.job(job).await?.map(|job| job.status),
+            None => None,
+        };
+        let decided = request.decide(term.as_ref(), before.as_ref(), last, now);
+        let Some(firing) = granted!(decided) else { return Ok(Ok(vec![])) };
+        let actor = granted!(request.actor());
+        let made = if firing.jobs.is_empty() {
+            vec![]
+        } else {
+            let made = Enqueue { jobs: firing.jobs, actor: actor.clone(), idempotency: None };
+            granted!(self.enqueue(&made).await?.map_err(|refused| refused.refusal))
+        };
+        if let Some(job) = firing.cancel {
+            // It may have ended since: then there is nothing to cancel.
+            let _ended = self.cancel(&Cancel::for_next_slot(job, actor)).await?;
+        }
+        self.save_schedule(&firing.state.after(&made), true).await?;
+        Ok(Ok(made))
+    }
+}

@@ -1,0 +1,2 @@
+-- Every schedule, by name.
+SELECT state FROM schedules ORDER BY name
