@@ -71,21 +71,42 @@ BEGIN
     'max_ms', (whole ->> 'max_ms')::numeric::bigint, 'multiplier', (whole ->> 'multiplier')::float8);
 END $$;
 
--- Enqueues a job in the caller's own transaction, also from a trigger, and returns its id; with a unique key that is
--- taken, the id of the job that has it.
-CREATE OR REPLACE FUNCTION windlass.enqueue(
-  kind text, payload json DEFAULT NULL, queue text DEFAULT 'default', priority int DEFAULT 0,
-  run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL, max_retries int DEFAULT 3, timeout interval DEFAULT NULL,
-  lease interval DEFAULT NULL, grace interval DEFAULT NULL, backoff jsonb DEFAULT NULL, agent_id text DEFAULT NULL,
-  metadata jsonb DEFAULT NULL, tags text[] DEFAULT NULL, unique_key text DEFAULT NULL, unique_by text DEFAULT NULL,
-  unique_scope text DEFAULT NULL, unique_policy text DEFAULT 'succeeded', unique_ttl interval DEFAULT NULL,
-  parent_id uuid DEFAULT NULL, id uuid DEFAULT NULL, payload_bytes bytea DEFAULT NULL, notify boolean DEFAULT false
-) RETURNS uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+-- JSON with the keys of every object in the order of their bytes, and without space between. A second copy of
+-- core/src/canonical.rs; strings that PostgreSQL cannot read leave all of it as it is, there too.
+CREATE OR REPLACE FUNCTION windlass.canonical(value json) RETURNS text LANGUAGE plpgsql IMMUTABLE AS $$
+BEGIN
+  IF value::text ~ '\\u(0000|[dD][89a-fA-F])' THEN
+    RETURN value::text;
+  END IF;
+  RETURN CASE json_typeof(value)
+    WHEN 'object' THEN '{' || coalesce((
+      SELECT string_agg(to_json(e.key)::text || ':' || windlass.canonical(e.value), ',' ORDER BY e.key COLLATE "C", n)
+      FROM json_each(value) WITH ORDINALITY e (key, value, n)), '') || '}'
+    WHEN 'array' THEN '[' || coalesce((
+      SELECT string_agg(windlass.canonical(e.value), ',' ORDER BY n)
+      FROM json_array_elements(value) WITH ORDINALITY e (value, n)), '') || ']'
+    ELSE btrim(value::text, E' \t\n\r') END;
+END $$;
+
+-- What two payloads are compared by: SHA-256, of JSON whatever the order of its keys is.
+CREATE OR REPLACE FUNCTION windlass.fingerprint(payload json, payload_bytes bytea) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+  SELECT coalesce(sha256(coalesce(payload_bytes, convert_to(windlass.canonical(payload), 'UTF8'))),
+    decode(repeat('00', 32), 'hex'))
+$$;
+
+-- Enqueues a job for somebody, and says whether it was there already and has another payload. A repeat by its id is
+-- answered where that is asked for, and else refused.
+CREATE OR REPLACE FUNCTION windlass.enqueue_one(
+  actor text, repeatable boolean, kind text, payload json, queue text, priority int, run_at timestamptz, delay interval,
+  max_retries int, timeout interval, lease interval, grace interval, backoff jsonb, agent_id text, metadata jsonb,
+  tags text[], unique_key text, unique_by text, unique_scope text, unique_policy text, unique_ttl interval,
+  parent_id uuid, job_id uuid, payload_bytes bytea, notify boolean,
+  OUT id uuid, OUT existed boolean, OUT payload_differs boolean
+) LANGUAGE plpgsql SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
   at timestamptz := clock_timestamp();
-  who text := windlass.sql_actor();
-  job uuid := coalesce(enqueue.id, windlass.uuidv7());
+  job uuid := coalesce(job_id, windlass.uuidv7());
   bytes bytea := coalesce(payload_bytes, convert_to(payload::text, 'UTF8'));
   is_json boolean := CASE WHEN payload_bytes IS NOT NULL THEN false WHEN payload IS NOT NULL THEN true END;
   due timestamptz := coalesce(run_at, at + windlass.ms(delay) * interval '1 millisecond', at);
@@ -94,10 +115,15 @@ DECLARE
   policy_text text;
   scope_text text;
   scope jsonb;
-  holder uuid;
+  hash bytea;
+  holder windlass.job_keys;
+  known windlass.job_events;
   parent windlass.jobs;
   facts jsonb;
 BEGIN
+  id := job;
+  existed := false;
+  payload_differs := false;
   priority := coalesce(priority, 0);
   max_retries := coalesce(max_retries, 3);
   unique_policy := coalesce(unique_policy, 'succeeded');
@@ -135,7 +161,7 @@ BEGIN
   END IF;
   own_backoff := windlass.whole_backoff(backoff);
   IF unique_key IS NULL AND unique_by = 'payload' THEN
-    unique_key := 'sha256:' || encode(coalesce(sha256(bytes), decode(repeat('00', 32), 'hex')), 'hex');
+    unique_key := 'sha256:' || encode(windlass.fingerprint(payload, payload_bytes), 'hex');
     unique_scope := coalesce(unique_scope, 'kind');
   ELSIF unique_by IS NOT NULL THEN
     RAISE EXCEPTION 'unique_by is %: must be payload, without a unique_key', unique_by USING ERRCODE = 'WL005';
@@ -154,24 +180,6 @@ BEGIN
     policy_text := CASE unique_policy WHEN 'ttl' THEN 'ttl:' || windlass.ms(unique_ttl) ELSE unique_policy END;
     scope_text := CASE coalesce(unique_scope, 'queue') WHEN 'queue' THEN 'queue:' || queue ELSE 'kind:' || kind END;
   END IF;
-  SELECT * INTO parent FROM windlass.jobs j WHERE j.id = parent_id FOR UPDATE;
-  -- A key that is taken is read and not locked: this transaction may stay open, and its holder must be able to end.
-  WHILE scope_text IS NOT NULL LOOP
-    SELECT k.job_id INTO holder FROM windlass.job_keys k
-    WHERE k.scope = scope_text AND k.key = unique_key AND (k.expires_at IS NULL OR k.expires_at > at);
-    IF FOUND THEN
-      RETURN holder;
-    END IF;
-    DELETE FROM windlass.job_keys k WHERE k.scope = scope_text AND k.key = unique_key AND k.expires_at <= at;
-    INSERT INTO windlass.job_keys (scope, key, job_id, payload_hash, expires_at)
-    VALUES (scope_text, unique_key, job, coalesce(sha256(bytes), decode(repeat('00', 32), 'hex')),
-      at + windlass.ms(unique_ttl) * interval '1 millisecond')
-    ON CONFLICT ON CONSTRAINT job_keys_pkey DO NOTHING;
-    EXIT WHEN FOUND;
-  END LOOP;
-  IF parent_id IS NOT NULL AND parent.id IS NULL THEN
-    RAISE EXCEPTION 'there is no job % to be the parent', parent_id USING ERRCODE = 'WL006';
-  END IF;
   facts := jsonb_strip_nulls(jsonb_build_object('kind', kind, 'queue', queue, 'priority', priority,
     'run_at', CASE WHEN run_at IS NOT NULL THEN jsonb_build_object('at', (extract(epoch FROM run_at) * 1000000)::bigint)
       WHEN delay IS NOT NULL THEN jsonb_build_object('after', windlass.ms(delay)) END,
@@ -181,6 +189,38 @@ BEGIN
       THEN jsonb_build_object('scope', scope, 'key', unique_key, 'policy', policy) END));
   IF metadata IS NOT NULL AND metadata <> '{}' THEN
     facts := facts || jsonb_build_object('metadata', metadata);
+  END IF;
+  SELECT * INTO parent FROM windlass.jobs j WHERE j.id = parent_id FOR UPDATE;
+  IF repeatable THEN
+    SELECT * INTO known FROM windlass.job_events e WHERE e.job_id = job AND e.version = 1;
+    -- What the engine leaves out of its facts stands here too.
+    IF FOUND AND '{"priority": 0, "grace_ms": 0, "tags": []}' || known.detail::jsonb = '{"tags": []}' || facts
+      AND (known.payload, known.is_json) IS NOT DISTINCT FROM (bytes, is_json) THEN
+      existed := true;
+      RETURN;
+    END IF;
+  END IF;
+  -- A key that is taken is read and not locked: this transaction may stay open, and its holder must be able to end.
+  WHILE scope_text IS NOT NULL LOOP
+    hash := coalesce(hash, windlass.fingerprint(payload, payload_bytes));
+    SELECT * INTO holder FROM windlass.job_keys k
+    WHERE k.scope = scope_text AND k.key = unique_key AND (k.expires_at IS NULL OR k.expires_at > at);
+    IF FOUND AND holder.job_id = job AND repeatable THEN
+      EXIT;
+    ELSIF FOUND THEN
+      id := holder.job_id;
+      existed := true;
+      payload_differs := holder.payload_hash <> hash;
+      RETURN;
+    END IF;
+    DELETE FROM windlass.job_keys k WHERE k.scope = scope_text AND k.key = unique_key AND k.expires_at <= at;
+    INSERT INTO windlass.job_keys (scope, key, job_id, payload_hash, expires_at)
+    VALUES (scope_text, unique_key, job, hash, at + windlass.ms(unique_ttl) * interval '1 millisecond')
+    ON CONFLICT ON CONSTRAINT job_keys_pkey DO NOTHING;
+    EXIT WHEN FOUND;
+  END LOOP;
+  IF parent_id IS NOT NULL AND parent.id IS NULL THEN
+    RAISE EXCEPTION 'there is no job % to be the parent', parent_id USING ERRCODE = 'WL006';
   END IF;
   PERFORM set_config('windlass_guard.door', 'open', true);
   INSERT INTO windlass.jobs (id, queue, kind, priority, status, due_at, attempt, retries, max_retries, crashes, version,
@@ -196,10 +236,11 @@ BEGIN
   INSERT INTO windlass.line (queue, priority, due_at, id) VALUES (queue, priority, due, job);
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail, is_json, payload, kind,
     agent_id, parent_id, tags)
-  VALUES (job, 1, at, 'job_created', who, 0, 0, facts::text, is_json, bytes, kind, agent_id, parent_id, nullif(tags, '{}'));
+  VALUES (job, 1, at, 'job_created', actor, 0, 0, facts::text, is_json, bytes, kind, agent_id, parent_id,
+    nullif(tags, '{}'));
   IF parent.id IS NOT NULL AND parent.status <> 'completed' THEN
     INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail)
-    VALUES (parent.id, parent.version + 1, at, 'job_children_added', who, parent.attempt, parent.generation,
+    VALUES (parent.id, parent.version + 1, at, 'job_children_added', actor, parent.attempt, parent.generation,
       json_build_object('children', ARRAY[job])::text);
     UPDATE windlass.jobs j SET version = j.version + 1, children = j.children + 1, updated_at = at WHERE j.id = parent.id;
   END IF;
@@ -208,8 +249,40 @@ BEGIN
     -- The channel is named like the schema.
     PERFORM pg_notify(current_schema(), queue);
   END IF;
-  RETURN job;
 END $$;
+
+-- Enqueues a job in the caller's own transaction, also from a trigger, and returns its id; with a unique key that is
+-- taken, the id of the job that has it.
+CREATE OR REPLACE FUNCTION windlass.enqueue(
+  kind text, payload json DEFAULT NULL, queue text DEFAULT 'default', priority int DEFAULT 0,
+  run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL, max_retries int DEFAULT 3, timeout interval DEFAULT NULL,
+  lease interval DEFAULT NULL, grace interval DEFAULT NULL, backoff jsonb DEFAULT NULL, agent_id text DEFAULT NULL,
+  metadata jsonb DEFAULT NULL, tags text[] DEFAULT NULL, unique_key text DEFAULT NULL, unique_by text DEFAULT NULL,
+  unique_scope text DEFAULT NULL, unique_policy text DEFAULT 'succeeded', unique_ttl interval DEFAULT NULL,
+  parent_id uuid DEFAULT NULL, id uuid DEFAULT NULL, payload_bytes bytea DEFAULT NULL, notify boolean DEFAULT false
+) RETURNS uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+BEGIN
+  RETURN (windlass.enqueue_one(windlass.sql_actor(), false, kind, payload, queue, priority, run_at, delay, max_retries,
+    timeout, lease, grace, backoff, agent_id, metadata, tags, unique_key, unique_by, unique_scope, unique_policy,
+    unique_ttl, parent_id, id, payload_bytes, notify)).id;
+END $$;
+
+-- Enqueues jobs of a library in the caller's own transaction, all or none: an array of objects whose fields are those of
+-- windlass.enqueue, durations in milliseconds, times in microseconds since 1970, payloads as text. Returns an answer each.
+CREATE OR REPLACE FUNCTION windlass.enqueue_many(jobs json, actor text, notify boolean) RETURNS json LANGUAGE sql
+SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+  SELECT json_agg(json_build_object('id', a.id, 'existed', a.existed, 'payload_differs', a.payload_differs) ORDER BY j.n)
+  FROM json_array_elements(jobs) WITH ORDINALITY j (job, n) CROSS JOIN LATERAL windlass.enqueue_one(
+    actor, true, job ->> 'kind', (job ->> 'payload')::json, job ->> 'queue', (job ->> 'priority')::int,
+    timestamptz 'epoch' + (job ->> 'run_at')::bigint * interval '1 microsecond',
+    (job ->> 'delay')::bigint * interval '1 millisecond', (job ->> 'max_retries')::int,
+    (job ->> 'timeout')::bigint * interval '1 millisecond', (job ->> 'lease')::bigint * interval '1 millisecond',
+    (job ->> 'grace')::bigint * interval '1 millisecond', (job ->> 'backoff')::jsonb, job ->> 'agent_id',
+    (job ->> 'metadata')::jsonb, ARRAY(SELECT json_array_elements_text(job -> 'tags')), job ->> 'unique_key', NULL,
+    job ->> 'unique_scope', job ->> 'unique_policy', (job ->> 'unique_ttl')::bigint * interval '1 millisecond',
+    (job ->> 'parent_id')::uuid, (job ->> 'id')::uuid, NULL, notify) a
+$$;
+
 
 -- Locks a job, its parent first, and checks that the token is its live lease; raises why not. Parents come first in the
 -- order of locks: a completion in the same transaction tells the parent, and whoever else ends a child locks it first too.
@@ -402,8 +475,9 @@ BEGIN
   EXECUTE format('GRANT USAGE ON SCHEMA windlass TO %s', role);
   EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA windlass TO %s', role);
   EXECUTE format('GRANT SELECT ON ALL SEQUENCES IN SCHEMA windlass TO %s', role);
-  EXECUTE format('GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.cancel, windlass.signal, windlass.assert_lease,
-    windlass.complete, windlass.purge, windlass.as_json, windlass.server, windlass.mark, windlass.adopt TO %s', role);
+  EXECUTE format('GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.enqueue_many, windlass.cancel, windlass.signal,
+    windlass.assert_lease, windlass.complete, windlass.purge, windlass.as_json,
+    windlass.server, windlass.mark, windlass.adopt TO %s', role);
   FOR called IN SELECT p.oid FROM pg_proc p
     WHERE p.pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'windlass.jobs'::regclass)
       AND p.proname LIKE 'app\_%'

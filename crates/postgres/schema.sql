@@ -303,6 +303,7 @@ FUNCTION as_json(is_json boolean, bytes bytea) RETURNS jsonb
 FUNCTION assert_lease(job uuid, token text) RETURNS jobs SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION cancel(job uuid, reason text DEFAULT NULL::text, force boolean DEFAULT false,
   force_after interval DEFAULT '00:00:30'::interval) RETURNS text SECURITY DEFINER SET search_path=windlass, pg_temp
+FUNCTION canonical(value json) RETURNS text
 FUNCTION check_depth(field text, value json) RETURNS void
 FUNCTION check_name(field text, value text) RETURNS void
 FUNCTION check_within(field text, value bigint, low bigint, high bigint) RETURNS void
@@ -318,6 +319,15 @@ FUNCTION enqueue(kind text, payload json DEFAULT NULL::json, queue text DEFAULT 
   unique_policy text DEFAULT 'succeeded'::text, unique_ttl interval DEFAULT NULL::interval,
   parent_id uuid DEFAULT NULL::uuid, id uuid DEFAULT NULL::uuid, payload_bytes bytea DEFAULT NULL::bytea,
   notify boolean DEFAULT false) RETURNS uuid SECURITY DEFINER SET search_path=windlass, pg_temp
+FUNCTION enqueue_many(jobs json, actor text, notify boolean) RETURNS json SECURITY DEFINER SET search_path=windlass,
+  pg_temp
+FUNCTION enqueue_one(actor text, repeatable boolean, kind text, payload json, queue text, priority integer,
+  run_at timestamp with time zone, delay interval, max_retries integer, timeout interval, lease interval,
+  grace interval, backoff jsonb, agent_id text, metadata jsonb, tags text[], unique_key text, unique_by text,
+  unique_scope text, unique_policy text, unique_ttl interval, parent_id uuid, job_id uuid, payload_bytes bytea,
+  notify boolean, OUT id uuid, OUT existed boolean,
+  OUT payload_differs boolean) RETURNS record SECURITY DEFINER SET search_path=windlass, pg_temp
+FUNCTION fingerprint(payload json, payload_bytes bytea) RETURNS bytea
 FUNCTION finished(job jobs, at timestamp with time zone,
   who text) RETURNS void SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION grant_app(role regrole) RETURNS void SET search_path=windlass, pg_temp

@@ -543,6 +543,13 @@ pub async fn the_same_input_of_a_kind_is_one_job(bed: Bed) {
     let first = bed.enqueue(input("resize", "a", Some("{\"w\":1}")), at(0)).await;
     let again = bed.enqueue(input("resize", "b", Some("{\"w\":1}")), at(1)).await;
     assert_eq!(again, Enqueued { id: first.id, existed: true, payload_differs: false }, "in any queue");
+    let both = bed.enqueue(input("resize", "a", Some("{\"w\":1,\"h\":{\"a\":1,\"b\":2}}")), at(0)).await;
+    let turned = bed.enqueue(input("resize", "a", Some("{\"h\": {\"b\":2,\"a\":1}, \"w\":1}")), at(1)).await;
+    assert_eq!(
+        turned,
+        Enqueued { id: both.id, existed: true, payload_differs: false },
+        "in any order of keys"
+    );
     assert!(!bed.enqueue(input("resize", "a", Some("{\"w\":2}")), at(1)).await.existed);
     assert!(!bed.enqueue(input("crop", "a", Some("{\"w\":1}")), at(1)).await.existed);
     assert!(!bed.enqueue(input("resize", "a", None), at(1)).await.existed, "no payload is an input too");

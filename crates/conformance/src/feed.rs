@@ -13,6 +13,7 @@ macro_rules! feed_laws {
         $crate::law_tests!(
             [$($make)*],
             feed: the_feed_tells_everything_once_and_in_each_jobs_order,
+            events_come_without_their_payloads_when_asked,
             a_reader_resumes_from_any_cursor,
             a_cursor_of_another_store_is_refused,
             a_cursor_names_the_last_event_that_was_read,
@@ -29,7 +30,7 @@ macro_rules! feed_laws {
 }
 
 async fn reads(bed: &Bed, after: Option<FeedCursor>, limit: usize) -> Result<FeedPage, Refusal> {
-    bed.store.feed(ReadFeed { after, limit }, None).await.expect("the store answers")
+    bed.store.feed(ReadFeed { after, limit, payloads: true }, None).await.expect("the store answers")
 }
 
 async fn reads_all(bed: &Bed, after: Option<FeedCursor>, limit: usize) -> Vec<FeedEvent> {
@@ -90,6 +91,24 @@ pub async fn the_feed_tells_everything_once_and_in_each_jobs_order(bed: Bed) {
     for told in &whole {
         let row = bed.row(told.event.job).await;
         assert_eq!((&told.queue, &told.kind), (&row.queue, &row.kind));
+    }
+}
+
+/// J9: who only wants to know what happened reads nobody's payloads.
+pub async fn events_come_without_their_payloads_when_asked(bed: Bed) {
+    live(&bed).await;
+    let whole = reads_all(&bed, None, 1_000).await;
+    assert!(whole.iter().any(|fed| fed.event.payload.is_some()));
+    let mut after = None;
+    for expected in whole.chunks(5) {
+        let request = ReadFeed { after, limit: 5, payloads: false };
+        let page = bed.store.feed(request, None).await.expect("the store answers").expect("a page");
+        let bare = expected.iter().map(|fed| Event { payload: None, ..fed.event.clone() });
+        assert_eq!(
+            page.events.iter().map(|fed| fed.event.clone()).collect::<Vec<_>>(),
+            bare.collect::<Vec<_>>()
+        );
+        after = Some(page.next);
     }
 }
 
@@ -247,6 +266,13 @@ pub async fn hints_come_for_events_and_for_due_jobs(bed: Bed) {
     let id = bed.a_job(at(0)).await;
     tokio::time::timeout(long, hints.feed.changed()).await.expect("a hint comes").expect("the store lives");
     tokio::time::timeout(long, hints.due.changed()).await.expect("a hint comes").expect("the store lives");
+    hints.feed.mark_unchanged();
+    hints.due.mark_unchanged();
+    bed.store.nudge();
+    assert!(
+        hints.feed.has_changed().is_ok_and(|is| is) && hints.due.has_changed().is_ok_and(|is| is),
+        "a nudge is a hint"
+    );
     let mut second = bed.store.hints();
     second.feed.mark_unchanged();
     bed.appends(note(id, "noted"), at(1)).await.expect("a note is taken");

@@ -53,7 +53,7 @@ async fn every_listed(bed: &Bed) -> Vec<Listed> {
 async fn whole_feed(bed: &Bed) -> BTreeMap<JobId, Vec<FeedEvent>> {
     let (mut by_job, mut after) = (BTreeMap::<JobId, Vec<FeedEvent>>::new(), None);
     loop {
-        let request = ReadFeed { after: after.clone(), limit: 1_000 };
+        let request = ReadFeed { after: after.clone(), limit: 1_000, payloads: true };
         let page = bed.store.feed(request, at(0)).await.expect("the store answers").expect("a page");
         if page.events.is_empty() {
             return by_job;
@@ -217,7 +217,7 @@ async fn check_key(bed: &Bed, job: &Job, facts: &Facts, log: &[Event]) {
         policy => assert_eq!(mine, !policy.frees_at(job.status), "{policy:?} at {}: {hold:?}", job.status),
     }
     if let Some(hold) = hold.filter(|_| mine) {
-        let hash = log[0].payload.as_ref().map(Payload::sha256).unwrap_or_default();
+        let hash = log[0].payload.as_ref().map(Payload::fingerprint).unwrap_or_default();
         assert_eq!(hold.payload_hash, hash, "a key knows its payload: {hold:?}");
         assert_eq!(hold.expires_at.is_some(), matches!(policy, Policy::Ttl(_)), "only a time ends: {hold:?}");
     }

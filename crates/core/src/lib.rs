@@ -14,7 +14,7 @@
 //! | keys that make two jobs the same | [`unique`] |
 //! | what a job's end entails | [`end`] |
 //! | waits and approvals | [`wait`], [`approve`] |
-//! | what operators and leaders do | [`operate`], [`term`] |
+//! | what operators and leaders do | [`operate`], [`bulk`], [`term`] |
 //! | jobs by the clock | [`schedule`] |
 //! | queues, workers, access keys, the audit | [`registry`] |
 //! | what a resumed run is given | [`step`] |
@@ -26,6 +26,8 @@ mod apply;
 pub mod approve;
 pub mod backoff;
 pub mod blocked;
+pub mod bulk;
+mod canonical;
 pub mod decide;
 pub mod end;
 pub mod enqueue;

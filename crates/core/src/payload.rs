@@ -1,5 +1,6 @@
 //! Bytes that come in and go out unchanged, with a mark whether they are JSON.
 
+use crate::canonical::canonical;
 use crate::limits::{Invalid, JSON_DEPTH_MAX};
 use serde::Serialize;
 use serde::de::IgnoredAny;
@@ -54,9 +55,15 @@ impl Payload {
         self.is_json
     }
 
-    /// SHA-256 of the bytes: what unique keys by payload and seals use.
+    /// SHA-256 of the bytes: what seals use.
     pub fn sha256(&self) -> [u8; 32] {
         Sha256::digest(&self.bytes).into()
+    }
+
+    /// What two payloads are compared by, for unique keys: SHA-256, of JSON whatever the order of its keys is. A map of keys
+    /// has none, so the same value may be written in many ways.
+    pub fn fingerprint(&self) -> [u8; 32] {
+        if self.is_json { Sha256::digest(canonical(&self.bytes)).into() } else { self.sha256() }
     }
 
     /// The value, if the bytes are JSON that fits `T`.

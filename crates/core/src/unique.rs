@@ -93,9 +93,9 @@ impl Unique {
         Self { scope: Scope::Queue(queue), key, policy: Policy::Succeeded }
     }
 
-    /// The same input of a kind, by the SHA-256 of the payload.
+    /// The same input of a kind, by the payload's fingerprint: the order of keys in it does not matter.
     pub fn by_payload(kind: Name, payload: Option<&Payload>) -> Result<Self, Invalid> {
-        let hash = payload.map(Payload::sha256).unwrap_or_default();
+        let hash = payload.map(Payload::fingerprint).unwrap_or_default();
         let key = Key::parse("unique.key", format!("sha256:{}", crate::lease::hex(&hash)))?;
         Ok(Self { scope: Scope::Kind(kind), key, policy: Policy::Succeeded })
     }
@@ -120,7 +120,7 @@ impl Unique {
 pub struct Hold {
     /// Whose it is. The job may be gone already: keys outlive jobs.
     pub job: JobId,
-    /// SHA-256 of that job's payload, to tell a duplicate whether its own differs.
+    /// Fingerprint of that job's payload, to tell a duplicate whether its own differs.
     pub payload_hash: [u8; 32],
     /// Until when, if it ends by time.
     pub expires_at: Option<Timestamp>,
@@ -133,7 +133,7 @@ impl Hold {
             Policy::Ttl(ms) => Some(now.plus_ms(ms)),
             _ => None,
         };
-        Self { job, payload_hash: payload.map(Payload::sha256).unwrap_or_default(), expires_at }
+        Self { job, payload_hash: payload.map(Payload::fingerprint).unwrap_or_default(), expires_at }
     }
 
     /// Whether it still keeps others out.

@@ -7,7 +7,7 @@
 use crate::control::{Control, Standing};
 use crate::error::HandlerError;
 use crate::record::{Names, Record};
-use crate::repeat::repeat;
+use crate::repeat::repeat_unless;
 use std::fmt;
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use windlass_core::{
     Facts, Job, JobId, LeaseMs, Metadata, Name, Payload, Refusal, Timestamp, Token, Wake, Who,
 };
-use windlass_store::{Claimed, HolderReply, Store, StoreResult};
+use windlass_store::{Claimed, HolderReply, Store, StoreError, StoreResult};
 
 /// One attempt of one job. Cheap to clone.
 #[derive(Clone)]
@@ -41,6 +41,8 @@ struct Inner {
     checkpoint: Mutex<Option<Payload>>,
     /// Whether this attempt spawned a child that no earlier one had.
     added_children: AtomicBool,
+    /// Whether a transaction of the handler's own locked the job, and nothing shows yet that it has ended.
+    locked_by_handler: AtomicBool,
 }
 
 impl Attempt {
@@ -49,8 +51,18 @@ impl Attempt {
         let checkpoint = Mutex::new(claimed.checkpoint.clone());
         let names = Mutex::default();
         let record = OnceCell::new();
-        let added_children = AtomicBool::new(false);
-        let inner = Inner { store, claimed, began, control, names, record, checkpoint, added_children };
+        let (added_children, locked_by_handler) = (AtomicBool::new(false), AtomicBool::new(false));
+        let inner = Inner {
+            store,
+            claimed,
+            began,
+            control,
+            names,
+            record,
+            checkpoint,
+            added_children,
+            locked_by_handler,
+        };
         Self { inner: Arc::new(inner) }
     }
 
@@ -187,6 +199,12 @@ impl Attempt {
         }
     }
 
+    /// Says that a transaction of the handler's own locks the job from now on, until it ends. A verb that then finds the job
+    /// locked is refused at once with the code `job_busy`: to ask again would be to wait for itself.
+    pub fn lock_by_handler(&self) {
+        self.inner.locked_by_handler.store(true, Ordering::Release);
+    }
+
     /// Calls a verb of the store, with the very same request again while the store does not answer. Without the store
     /// nobody renews the lease either, so an outage that is longer than the lease ends the attempt before this gives up.
     pub async fn call<T, Fut>(&self, verb: impl FnMut() -> Fut) -> Result<T, HandlerError>
@@ -196,12 +214,44 @@ impl Attempt {
         if self.control().is_gone() {
             return Err(self.ended().await);
         }
+        self.call_on(self.job_id(), verb).await.map_err(|error| match error {
+            StoreError::Busy(_) if self.is_locked_by_handler() => self.locks_itself(),
+            error => error.into(),
+        })
+    }
+
+    /// As [`Attempt::call`], for a verb on any job, with the store's own word when it fails.
+    pub async fn call_on<T, Fut>(&self, job: JobId, verb: impl FnMut() -> Fut) -> StoreResult<T>
+    where
+        Fut: Future<Output = StoreResult<T>>,
+    {
+        let is_own_lock = |error: &StoreError| {
+            matches!(error, StoreError::Busy(_)) && job == self.job_id() && self.is_locked_by_handler()
+        };
         // Twice: whoever holds a lease is dropped with it before this gives up, and its budget is not used.
-        Ok(repeat(2 * self.leased_for(), verb).await?)
+        repeat_unless(2 * self.leased_for(), is_own_lock, verb).await
+    }
+
+    /// Whether the handler is still there.
+    pub fn is_running(&self) -> bool {
+        !self.control().is_gone()
+    }
+
+    fn is_locked_by_handler(&self) -> bool {
+        self.inner.locked_by_handler.load(Ordering::Acquire)
+    }
+
+    fn locks_itself(&self) -> HandlerError {
+        let message = format!(
+            "job {} is locked, as it seems by this handler's own transaction (assert_lease and complete_in lock it); commit \
+             or roll back before you call ctx again",
+            self.job_id()
+        );
+        HandlerError::retry(message).code("job_busy")
     }
 
     /// How long the store gave the lease for.
-    fn leased_for(&self) -> Duration {
+    pub fn leased_for(&self) -> Duration {
         let (lease, job) = (&self.claimed().lease, self.job());
         let micros = job.started_at.map(|at| lease.expires_at.as_micros().saturating_sub(at.as_micros()));
         let given = micros.and_then(|micros| u64::try_from(micros).ok()).map(Duration::from_micros);
@@ -238,6 +288,8 @@ impl Attempt {
         answer: Result<HolderReply, Refusal>,
     ) -> Result<HolderReply, HandlerError> {
         let told = self.held(what, answer).await?;
+        // The row was written, so nobody's transaction keeps it locked any more.
+        self.inner.locked_by_handler.store(false, Ordering::Release);
         if told.cancel_requested {
             self.control().cancel();
         }

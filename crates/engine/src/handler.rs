@@ -4,7 +4,8 @@ use crate::attempt::Attempt;
 use crate::error::HandlerError;
 use std::collections::HashMap;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tower::util::BoxCloneSyncService;
 use tower::{Layer, Service, ServiceExt};
@@ -45,16 +46,40 @@ impl Handler {
         Self(BoxCloneSyncService::new(service.map_err(told)))
     }
 
-    /// This handler inside a layer.
+    /// From one service that all attempts share, also one that cannot be cloned, such as a rate limit. Attempts ask it one
+    /// after the other whether it is ready, in the order they came, and then run beside each other.
+    pub fn shared<S>(service: S) -> Self
+    where
+        S: Service<Attempt, Response = Option<Payload>> + Send + 'static,
+        S::Error: Into<BoxError>,
+        S::Future: Send + 'static,
+    {
+        // Of tokio, because it is held while somebody waits for the service to be ready.
+        let service = Arc::new(tokio::sync::Mutex::new(service));
+        Self::from_fn(move |attempt| {
+            let service = Arc::clone(&service);
+            async move {
+                let told = |error: S::Error| HandlerError::from_boxed(error.into());
+                let running = {
+                    let mut service = service.lock().await;
+                    poll_fn(|cx| service.poll_ready(cx)).await.map_err(told)?;
+                    service.call(attempt)
+                };
+                running.await.map_err(told)
+            }
+        })
+    }
+
+    /// This handler inside a layer, as a service that all attempts share.
     #[must_use]
     pub fn layer<L>(self, layer: &L) -> Self
     where
         L: Layer<Self>,
-        L::Service: Service<Attempt, Response = Option<Payload>> + Clone + Send + Sync + 'static,
+        L::Service: Service<Attempt, Response = Option<Payload>> + Send + 'static,
         <L::Service as Service<Attempt>>::Error: Into<BoxError>,
         <L::Service as Service<Attempt>>::Future: Send + 'static,
     {
-        Self::new(layer.layer(self))
+        Self::shared(layer.layer(self))
     }
 }
 
@@ -105,7 +130,7 @@ impl Handlers {
     pub fn layer<L>(&mut self, layer: &L)
     where
         L: Layer<Handler>,
-        L::Service: Service<Attempt, Response = Option<Payload>> + Clone + Send + Sync + 'static,
+        L::Service: Service<Attempt, Response = Option<Payload>> + Send + 'static,
         <L::Service as Service<Attempt>>::Error: Into<BoxError>,
         <L::Service as Service<Attempt>>::Future: Send + 'static,
     {

@@ -31,7 +31,19 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// assert_eq!(answer, Ok(7));
 /// # });
 /// ```
-pub async fn repeat<T, Fut>(patience: Duration, mut call: impl FnMut() -> Fut) -> StoreResult<T>
+pub async fn repeat<T, Fut>(patience: Duration, call: impl FnMut() -> Fut) -> StoreResult<T>
+where
+    Fut: Future<Output = StoreResult<T>>,
+{
+    repeat_unless(patience, |_| false, call).await
+}
+
+/// As [`repeat`], except that an error for which `give_up` holds comes back at once.
+pub(crate) async fn repeat_unless<T, Fut>(
+    patience: Duration,
+    give_up: impl Fn(&StoreError) -> bool,
+    mut call: impl FnMut() -> Fut,
+) -> StoreResult<T>
 where
     Fut: Future<Output = StoreResult<T>>,
 {
@@ -46,7 +58,7 @@ where
             unknown = Some(error.clone());
         }
         let next = Instant::now() + pause.next();
-        if deadline.is_some_and(|deadline| next >= deadline) {
+        if give_up(&error) || deadline.is_some_and(|deadline| next >= deadline) {
             return Err(unknown.unwrap_or(error));
         }
         tokio::time::sleep_until(next).await;

@@ -124,7 +124,7 @@ impl Worker {
     pub fn layer<L>(mut self, layer: L) -> Self
     where
         L: Layer<Handler>,
-        L::Service: Service<crate::Attempt, Response = Option<Payload>> + Clone + Send + Sync + 'static,
+        L::Service: Service<crate::Attempt, Response = Option<Payload>> + Send + 'static,
         <L::Service as Service<crate::Attempt>>::Error: Into<BoxError>,
         <L::Service as Service<crate::Attempt>>::Future: Send + 'static,
     {

@@ -11,8 +11,9 @@ use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
+use windlass_core::bulk::{BulkAction, spread};
 use windlass_core::limits::{FORCE_AFTER_DEFAULT_MS, HORIZON_MS, PAGE_MAX, within};
-use windlass_core::{Filter, Job, JobId, Key, Metadata, RunAt, Status};
+use windlass_core::{Filter, Job, JobId, Key, Metadata};
 use windlass_store::{Cancel, List, Redrive};
 
 objects!(BulkBody);
@@ -56,20 +57,11 @@ enum Action {
     Redrive,
 }
 
-impl Action {
-    /// The statuses it is for.
-    fn is_for(self, status: Status) -> bool {
-        match self {
-            Self::Cancel => !status.is_terminal(),
-            Self::Redrive => status.is_terminal() && status != Status::Completed,
-        }
-    }
-
-    /// The statuses when the filter names none: nobody wants every cancelled job back by leaving something out.
-    fn usual(self) -> Vec<Status> {
-        match self {
-            Self::Cancel => Status::ALL.into_iter().filter(|status| !status.is_terminal()).collect(),
-            Self::Redrive => vec![Status::Failed, Status::TimedOut],
+impl From<Action> for BulkAction {
+    fn from(action: Action) -> Self {
+        match action {
+            Action::Cancel => Self::Cancel,
+            Action::Redrive => Self::Redrive,
         }
     }
 }
@@ -103,10 +95,10 @@ pub(crate) async fn bulk(call: Call) -> Reply {
         None => call.who.check_all_queues()?,
     }
     if filter.statuses.is_empty() {
-        filter.statuses = body.action.usual();
+        filter.statuses = BulkAction::from(body.action).usual();
     }
     let plan = Plan {
-        action: body.action,
+        action: body.action.into(),
         run_at: body.run_at.map(|time| time.0),
         spread_ms,
         reason: body.reason,
@@ -118,7 +110,7 @@ pub(crate) async fn bulk(call: Call) -> Reply {
 }
 
 struct Plan {
-    action: Action,
+    action: BulkAction,
     run_at: Option<windlass_core::Timestamp>,
     spread_ms: i64,
     reason: Option<String>,
@@ -169,7 +161,7 @@ impl Plan {
     /// Acts on one job, and answers whether it let itself be acted on.
     async fn act(&self, call: &Call, job: JobId, key: &Key) -> Result<bool, Problem> {
         let answer = match self.action {
-            Action::Cancel => {
+            BulkAction::Cancel => {
                 let wish = windlass_core::decide::Cancel {
                     actor: call.actor(),
                     reason: self.reason.clone(),
@@ -179,8 +171,9 @@ impl Plan {
                 let request = Cancel { job, wish, expected_version: None };
                 known(|| call.app.store.cancel(request.clone(), None)).await?
             }
-            Action::Redrive => {
-                let (run_at, actor, key) = (self.run_at(job), call.actor(), Some(key.clone()));
+            BulkAction::Redrive => {
+                let run_at = spread(job, self.run_at, self.spread_ms);
+                let (actor, key) = (call.actor(), Some(key.clone()));
                 let request = Redrive { job, run_at, from_start: false, actor, key, expected_version: None };
                 known(|| call.app.store.redrive(request.clone(), None)).await?
             }
@@ -188,28 +181,8 @@ impl Plan {
         Ok(answer.is_ok())
     }
 
-    /// Spread evenly by the random part of the id, which needs no count and is the same for a repeat.
-    fn run_at(&self, job: JobId) -> RunAt {
-        let mut random = [0u8; 8];
-        random.copy_from_slice(&job.as_bytes()[8..]);
-        // The first two bits say which kind of UUID it is.
-        let share = u64::from_be_bytes(random) << 2;
-        let share = u128::from(share);
-        let spread_ms = self.spread_ms.max(0) as u128;
-        let offset_ms = ((share * spread_ms) >> 64) as i64;
-        match self.run_at {
-            Some(time) => RunAt::At(time.plus_ms(offset_ms)),
-            None if offset_ms == 0 => RunAt::Now,
-            None => RunAt::After(offset_ms),
-        }
-    }
-
     /// Operators' actions are on record; what became of each job is in the job's own log.
     async fn put_on_record(&self, call: &Call, filter: &Filter, done: &BulkDone) {
-        let action = match self.action {
-            Action::Cancel => "bulk.cancel",
-            Action::Redrive => "bulk.redrive",
-        };
         let target = filter.queue.as_ref().map_or_else(|| "every queue".to_owned(), ToString::to_string);
         let detail = Metadata::from_iter([
             ("matched".to_owned(), done.matched.into()),
@@ -219,33 +192,6 @@ impl Plan {
             ("statuses".to_owned(), filter.statuses.iter().map(|status| status.as_str()).collect()),
             ("reason".to_owned(), self.reason.clone().into()),
         ]);
-        call.audit(call.actor(), action, target, detail).await;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use windlass_core::Timestamp;
-
-    #[test]
-    fn spread_reaches_from_now_to_the_end() {
-        let plan = Plan {
-            action: Action::Redrive,
-            run_at: None,
-            spread_ms: 10_000,
-            reason: None,
-            is_dry: false,
-            words: Value::Null,
-        };
-        let id = |n: u64| JobId::from_parts(Timestamp::from_micros(1), n.to_be_bytes());
-        let ms = |n: u64| match plan.run_at(id(n)) {
-            RunAt::Now => 0,
-            RunAt::After(ms) => ms,
-            RunAt::At(_) => unreachable!(),
-        };
-        assert_eq!(ms(0), 0);
-        assert_eq!(ms(u64::MAX), 9_999);
-        assert!((4_900..5_100).contains(&ms(u64::MAX >> 3)), "{}", ms(u64::MAX >> 3));
+        call.audit(call.actor(), self.action.as_str(), target, detail).await;
     }
 }

@@ -22,7 +22,8 @@ impl State {
         let newer = self.feed.range((Bound::Excluded(from.number()?), Bound::Unbounded));
         let read = newer.filter_map(|(seq, (job, version))| {
             let entry = self.entries.get(job)?;
-            let event = entry.event(*version)?.clone();
+            let mut event = entry.event(*version)?.clone();
+            event.payload = event.payload.filter(|_| request.payloads);
             let last = Some(LastRead::of(*seq, &event));
             Some(FeedEvent {
                 cursor: FeedCursor::after_number(self.life, last, *seq),

@@ -88,6 +88,10 @@ impl MemoryStore {
     fn hints(&self) -> Hints {
         self.inner.hinter.hints()
     }
+
+    fn nudge(&self) {
+        self.inner.hinter.hint(true);
+    }
 }
 
 impl Default for MemoryStore {

@@ -76,6 +76,9 @@ verbs! {
         fn hints(&self) -> Hints {
             MemoryStore::hints(self)
         }
+        fn nudge(&self) {
+            MemoryStore::nudge(self);
+        }
     }
     Schedules {
         put_schedule(PutSchedule) -> Result<ScheduleState, Refusal>;

@@ -1,6 +1,6 @@
 -- Events of the feed by their numbers.
--- $1 numbers
+-- $1 numbers  $2 whether payloads are read
 SELECT e.seq, e.job_id, e.version, e.at, e.type, e.actor, e.attempt, e.generation, e.lease, e.key, e.detail, e.is_json,
-  e.payload, e.tx::text, j.queue, j.kind
+  CASE WHEN $2 THEN e.payload END, e.tx::text, j.queue, j.kind
 FROM windlass.job_events e CROSS JOIN LATERAL (SELECT queue, kind FROM windlass.jobs WHERE id = e.job_id OFFSET 0) j
 WHERE e.seq = ANY ($1) ORDER BY e.seq

@@ -220,7 +220,8 @@ impl Db<'_> {
                 Ok(place) => place,
                 Err(refusal) => return Ok(Look::Found((Err(refusal), false))),
             };
-            let (page, is_end) = self.page(after.clone(), &place, &head, request.limit).await?;
+            let (page, is_end) =
+                self.page(after.clone(), &place, &head, (request.limit, request.payloads)).await?;
             // The rest of an older difference may be empty although there is more behind it.
             if page.events.is_empty() && place.reading.is_some() && is_end {
                 after = Some(page.next);
@@ -236,7 +237,7 @@ impl Db<'_> {
         after: Option<FeedCursor>,
         place: &Place,
         head: &Head,
-        limit: usize,
+        (limit, payloads): (usize, bool),
     ) -> Tried<(FeedPage, bool)> {
         let mut reading = place.reading.clone().unwrap_or_else(|| head.begin());
         let mut place = Place { reading: Some(reading.clone()), ..place.clone() };
@@ -246,12 +247,14 @@ impl Db<'_> {
             return Ok((FeedPage { events: Vec::new(), next }, false));
         }
         let limit = crate::list::page(limit);
-        let (mut rows, is_looked) = self.late(&place.seen, &mut reading, limit).await?;
+        let (mut rows, is_looked) = self.late(&place.seen, &mut reading, (limit, payloads)).await?;
         let wanted = limit - rows.len() as i64;
         if is_looked && wanted > 0 {
             let (seen, newer) = (place.seen.to_text(), reading.newer.to_text());
             let from = reading.after.max(place.seen.upto);
-            rows.extend(self.rows(sql!("feed"), params![seen, newer, from, wanted, head.base]).await?);
+            rows.extend(
+                self.rows(sql!("feed"), params![seen, newer, from, wanted, head.base, payloads]).await?,
+            );
         }
         let mut last = after.and_then(|cursor| cursor.last);
         let mut events = Vec::with_capacity(rows.len());
@@ -280,7 +283,12 @@ impl Db<'_> {
 
     /// Events of transactions that ran when the older snapshot was taken and have ended for the newer one, among the numbers
     /// that it had passed. Also whether all of those were looked at; the reading goes on behind what was.
-    async fn late(&self, seen: &Snapshot, reading: &mut Reading, limit: i64) -> Tried<(Vec<Row>, bool)> {
+    async fn late(
+        &self,
+        seen: &Snapshot,
+        reading: &mut Reading,
+        (limit, payloads): (i64, bool),
+    ) -> Tried<(Vec<Row>, bool)> {
         let ended = seen.open.iter().filter(|tx| reading.newer.sees(**tx));
         let ended: Vec<String> = ended.map(u64::to_string).collect();
         reading.after = reading.after.max(if ended.is_empty() { seen.upto } else { seen.low });
@@ -306,7 +314,7 @@ impl Db<'_> {
             let to = to.filter(|_| count == LATE_WINDOW).unwrap_or(seen.upto);
             numbers.truncate((limit - rows.len() as i64) as usize);
             if !numbers.is_empty() {
-                rows.extend(self.rows(sql!("feed_numbered"), params![numbers]).await?);
+                rows.extend(self.rows(sql!("feed_numbered"), params![numbers, payloads]).await?);
             }
             let is_full = rows.len() as i64 == limit;
             reading.after = numbers.last().copied().filter(|_| is_full).unwrap_or(to);

@@ -156,6 +156,9 @@ verbs! {
             fn hints(&self) -> Hints {
                 self.connections.wakeups.hints()
             }
+            fn nudge(&self) {
+                self.connections.wakeups.hint(true);
+            }
         }
     }
 }

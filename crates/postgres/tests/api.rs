@@ -12,7 +12,7 @@ use windlass_conformance::{
 };
 use windlass_core::backoff::Backoff;
 use windlass_core::unique::{Policy, Scope};
-use windlass_core::{EventKind, Facts, JobId, LeaseMs, RunAt, Status, Timestamp, Unique};
+use windlass_core::{EventKind, Facts, JobId, LeaseMs, Payload, RunAt, Status, Timestamp, Unique};
 use windlass_postgres::Options;
 use windlass_store::Claimed;
 
@@ -289,6 +289,45 @@ fn duplicates_answer_with_the_job_that_is_there() {
         bed.cancels(ends, stop_at_once(), None).await.expect("cancelled");
         assert_ne!(enqueue(&hand, "'e', unique_key => 'e'").await, ends, "a cancelled job frees its key");
         invariants::check(&bed).await;
+    });
+}
+
+/// T3: SQL and the engine compare payloads by the same hash, whatever the order of keys.
+#[test]
+fn payloads_have_one_fingerprint() {
+    wait_for(async {
+        let (_bed, hand, _database) = place().await;
+        for text in [
+            "7",
+            " 1.0 ",
+            "1e400",
+            "null",
+            "\"a b\"",
+            "[]",
+            "{}",
+            " { } ",
+            "[1, 2 ,[3 ]]",
+            r#"{"b":1,"a":{"d":[{"z":1,"y":2}],"c":"x"}}"#,
+            r#"{ "ab":1, "a":2, "ä":3, "Z":4, "":5 }"#,
+            r#"{"b":1,"b":2,"a":3}"#,
+            r#"{"\u0062":1,"a\"\\\n\u001f/":"\u0062\/"}"#,
+            r#"{"b":"\\u0000","a":1}"#,
+            r#"{"b":"\u0000","a":1}"#,
+            r#"{"b":["\uD83D\uDE00"],"a":1}"#,
+            r#"["\u0000" , 1]"#,
+            "{\"b\":\"\u{7f}€\",\"a\":1}",
+            r#"{"b":"\\U0000","a":1}"#,
+            "{\"\u{1F600}\":1,\"\u{FFFD}\":2}",
+        ] {
+            let known = Payload::json("payload", text, 1 << 20).expect("JSON").fingerprint();
+            let row = hand.query_one("SELECT windlass.fingerprint($1::text::json, NULL)", &[&text]).await;
+            assert_eq!(row.expect("a hash").get::<_, Vec<u8>>(0), known, "{text}");
+        }
+        let row = hand.query_one("SELECT windlass.fingerprint(NULL, '\\x00ff')", &[]).await.expect("a hash");
+        assert_eq!(
+            row.get::<_, Vec<u8>>(0),
+            Payload::bytes("payload", [0, 255], 9).expect("bytes").fingerprint()
+        );
     });
 }
 

@@ -87,6 +87,11 @@ fn sql_wakes_the_stores_of_its_own_schema() {
         changed("a job from SQL", &mut at_other).await;
         hand.execute("SELECT windlass.enqueue('work', notify => true)", &[]).await.expect("a job");
         changed("a job from SQL", &mut at_mine).await;
+        let second = Arc::new(Options::new(&url).schema("other").open().await.expect("a store"));
+        until("notifications arrive", async || second.listening()).await;
+        at_other.due.mark_unchanged();
+        second.nudge();
+        changed("a nudge of another process", &mut at_other).await;
     });
 }
 

@@ -93,14 +93,14 @@ const PLANNED: &[Planned] = &[
     ),
     (
         "feed",
-        "text, text, bigint, bigint, bigint",
-        "'RECENT', 'NEWEST', 1000, 100, 0",
+        "text, text, bigint, bigint, bigint, boolean",
+        "'RECENT', 'NEWEST', 1000, 100, 0, true",
         &["Index Scan using job_events_seq on job_events", "using jobs_pkey on jobs"],
     ),
     (
         "feed",
-        "text, text, bigint, bigint, bigint",
-        "'1:1:', 'NEWEST', 0, 1000, 0",
+        "text, text, bigint, bigint, bigint, boolean",
+        "'1:1:', 'NEWEST', 0, 1000, 0, false",
         &["Index Scan using job_events_seq on job_events", "using jobs_pkey on jobs"],
     ),
     (
@@ -109,7 +109,12 @@ const PLANNED: &[Planned] = &[
         "1000, 60000, '{77,78}', 5000",
         &["using job_events_seq on job_events", "Index Cond: ((seq > "],
     ),
-    ("feed_numbered", "bigint[]", "'{100,200}'", &["job_events_seq", "using jobs_pkey on jobs"]),
+    (
+        "feed_numbered",
+        "bigint[], boolean",
+        "'{100,200}', true",
+        &["job_events_seq", "using jobs_pkey on jobs"],
+    ),
     ("feed_head", "bigint", "100", &["job_events_seq"]),
     ("feed_end", "bigint, text", "60000, 'NEWEST'", &["job_events_seq"]),
     (

@@ -20,7 +20,7 @@ async fn open(url: &str) -> (Arc<PostgresStore>, Bed) {
 }
 
 async fn read(store: &PostgresStore, after: Option<FeedCursor>) -> StoreResult<Result<FeedPage, Refusal>> {
-    store.feed(ReadFeed { after, limit: 100 }, None).await
+    store.feed(ReadFeed { after, limit: 100, payloads: true }, None).await
 }
 
 /// Everything after a cursor.

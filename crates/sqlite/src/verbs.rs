@@ -128,6 +128,9 @@ verbs! {
             fn hints(&self) -> Hints {
                 self.hinter.hints()
             }
+            fn nudge(&self) {
+                self.hinter.hint(true);
+            }
         }
     }
 }

@@ -341,7 +341,7 @@ fn the_feed_tells_what_a_hand_did_after_a_purge() {
         let request = Purge { jobs: vec![(purged, 3)] };
         assert_eq!(bed.store.purge(request, None).await, Ok(vec![Ok(())]));
         set(&hand, job, "cancelled").expect("a legal transition");
-        let page = bed.store.feed(ReadFeed { after: Some(head), limit: 10 }, None).await;
+        let page = bed.store.feed(ReadFeed { after: Some(head), limit: 10, payloads: true }, None).await;
         let told: Vec<_> = page.expect("the store answers").expect("a page").events;
         let told: Vec<_> = told.iter().map(|e| (e.event.job, e.event.what.type_name())).collect();
         assert_eq!(told, [(job, "job_cancelled")]);

@@ -170,6 +170,8 @@ pub trait Feed: Send + Sync {
     async fn adopt(&self, request: Adopt, now: Now) -> StoreResult<Life>;
     /// Wake-up hints. They may be late or lost: whoever waits for one also polls.
     fn hints(&self) -> Hints;
+    /// Gives such a hint for others who wrote behind this store's back: a job may have become due.
+    fn nudge(&self);
 }
 
 /// Counters that grow when there may be something new. Coalesced: ten changes may be one hint.

@@ -378,6 +378,8 @@ pub struct ReadFeed {
     pub after: Option<FeedCursor>,
     /// At most 1,000.
     pub limit: usize,
+    /// Whether events bring their payloads. Who only wants to know what happened to which job leaves them where they are.
+    pub payloads: bool,
 }
 
 /// An event with where it stands in the feed and what list filters ask about.

@@ -84,6 +84,7 @@ macro_rules! every_verb {
                 adopt(Adopt) -> Life;
                 ;
                 fn hints(&self) -> Hints { self.inner.hints() }
+                fn nudge(&self) { self.inner.nudge() }
             }
         }
     };

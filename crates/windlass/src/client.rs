@@ -3,13 +3,12 @@
 //! What is never known here: a worker, a handler, or which store it is.
 
 use crate::connect::{Builder, Opened};
-use crate::enqueue::{Enqueue, Request};
+use crate::enqueue::{Enqueue, EnqueueMany, Request};
 use crate::error::Result;
 use crate::events::Events;
 use crate::fallback::Fallbacks;
 use crate::job::Job;
 use crate::operate::{Cancel, Decide, Fork, Redrive, Signal};
-use crate::repeat::repeat;
 use crate::tail::Tail;
 use crate::watch::{Feed, Watch};
 use serde::Serialize;
@@ -17,7 +16,7 @@ use std::sync::Arc;
 use windlass_core::limits::Limits;
 use windlass_core::wait::Decision;
 use windlass_core::{Actor, ApprovalId, FeedCursor, Filter, JobId};
-use windlass_engine::{Offers, Policies};
+use windlass_engine::{Attempt, Offers, Policies};
 use windlass_store::{ApprovalView, JobView, Limited, List, ListApprovals, Listed, Page, Store};
 
 /// A handle to a store of jobs. Cloning it is cheap and gives the same one.
@@ -41,6 +40,8 @@ use windlass_store::{ApprovalView, JobView, Limited, List, ListApprovals, Listed
 #[derive(Clone)]
 pub struct Client {
     pub(crate) inner: Arc<Inner>,
+    /// Whose handler it was given to, if to one.
+    attempt: Option<Attempt>,
 }
 
 pub(crate) struct Inner {
@@ -78,12 +79,24 @@ impl Client {
         let store: Arc<dyn Store> = Arc::new(Limited::new(store, limits));
         let tail = Arc::new(Tail::new(Arc::clone(&store)));
         let offers = Offers::default();
-        Self { inner: Arc::new(Inner { store, actor, limits, schema, again, fallbacks, offers, tail }) }
+        let inner = Arc::new(Inner { store, actor, limits, schema, again, fallbacks, offers, tail });
+        Self { inner, attempt: None }
+    }
+
+    /// The same client in the hands of a handler.
+    pub(crate) fn of(&self, attempt: &Attempt) -> Self {
+        Self { inner: Arc::clone(&self.inner), attempt: Some(attempt.clone()) }
+    }
+
+    /// The attempt whose handler it was given to, while that runs.
+    pub(crate) fn running(&self) -> Option<&Attempt> {
+        self.attempt.as_ref().filter(|attempt| attempt.is_running())
     }
 
     /// What jobs fall back to, now.
     pub(crate) async fn policies(&self) -> Result<Arc<Policies>> {
-        self.inner.fallbacks.now(&self.inner.store).await
+        // The counts are not asked for: one job per queue is enough.
+        self.inner.fallbacks.now(|| self.repeat(|| self.inner.store.queues(1, None))).await
     }
 
     /// The store itself, for what has no verb here.
@@ -100,7 +113,7 @@ impl Client {
         Enqueue::new(self.clone(), Request::from(job))
     }
 
-    /// Enqueues many jobs, of one type or as [`Client::enqueue`] makes them: all or none. The answers are in the same order.
+    /// Enqueues many jobs when awaited, of one type or as [`Client::enqueue`] makes them: all or none. The answers are in the same order.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};
@@ -114,24 +127,29 @@ impl Client {
     /// assert_eq!((plain.len(), urgent.len()), (3, 3));
     /// # Ok::<_, windlass::Error>(()) }).unwrap();
     /// ```
-    pub async fn enqueue_many<I>(&self, jobs: I) -> Result<Vec<windlass_store::Enqueued>>
+    pub fn enqueue_many<I>(&self, jobs: I) -> EnqueueMany
     where
         I: IntoIterator,
         I::Item: Into<Request>,
     {
-        let requests = jobs.into_iter().map(Into::into).collect();
-        crate::enqueue::send(self, requests).await
+        EnqueueMany { client: self.clone(), requests: jobs.into_iter().map(Into::into).collect() }
+    }
+
+    /// Says that jobs may have become due: call it after the commit of a transaction that enqueued some, and their workers
+    /// look at once, in this process and in others. A hint, and nothing more.
+    pub fn nudge(&self) {
+        self.inner.store.nudge();
     }
 
     /// One job with payload, result, error, checkpoint, and why it is not running; none for an unknown id.
     pub async fn job(&self, id: JobId) -> Result<Option<JobView>> {
-        Ok(repeat(|| self.inner.store.job(id, None)).await?)
+        Ok(self.repeat(|| self.inner.store.job(id, None)).await?)
     }
 
     /// A page of jobs, in the order that the filter entails. A page may be short: only a missing cursor is the end.
     pub async fn jobs(&self, filter: Filter, cursor: Option<String>) -> Result<Page<Listed>> {
         let list = List { filter, cursor, limit: windlass_core::limits::PAGE_MAX };
-        Ok(repeat(|| self.inner.store.jobs(list.clone(), None)).await??)
+        Ok(self.repeat(|| self.inner.store.jobs(list.clone(), None)).await??)
     }
 
     /// A job's log, from the first event on.
@@ -151,7 +169,7 @@ impl Client {
 
     /// Where the feed ends now: what to give [`Client::feed`] to see only what is to come.
     pub async fn feed_head(&self) -> Result<FeedCursor> {
-        Ok(repeat(|| self.inner.store.feed_head((), None)).await?)
+        Ok(self.repeat(|| self.inner.store.feed_head((), None)).await?)
     }
 
     /// Waits until a job has ended, and reads its result.
@@ -209,7 +227,7 @@ impl Client {
     pub async fn approvals(&self, id: JobId) -> Result<Vec<ApprovalView>> {
         let list =
             ListApprovals { job: Some(id), limit: windlass_core::limits::PAGE_MAX, ..Default::default() };
-        Ok(repeat(|| self.inner.store.approvals(list, None)).await?)
+        Ok(self.repeat(|| self.inner.store.approvals(list, None)).await?)
     }
 }
 

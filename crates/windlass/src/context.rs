@@ -47,6 +47,7 @@ impl<S> std::fmt::Debug for Context<S> {
 
 impl<S> Context<S> {
     pub(crate) fn new(attempt: Attempt, state: Arc<S>, client: Client) -> Self {
+        let client = client.of(&attempt);
         Self { attempt, state, client, completed: Arc::default(), undos: Undos::default() }
     }
 

@@ -4,7 +4,6 @@ use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::options::options;
-use crate::repeat::{PATIENCE, repeat};
 use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -223,22 +222,50 @@ pub enum UniqueScope {
     Kind,
 }
 
-pub(crate) async fn send(client: &Client, requests: Vec<Request>) -> Result<Vec<Enqueued>> {
+/// Enqueues many jobs when awaited, all or none. Made by [`Client::enqueue_many`].
+#[derive(Debug)]
+#[must_use = "nothing is enqueued before it is awaited"]
+pub struct EnqueueMany {
+    pub(crate) client: Client,
+    pub(crate) requests: Vec<Request>,
+}
+
+impl IntoFuture for EnqueueMany {
+    type Output = Result<Vec<Enqueued>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { send(&self.client, self.requests).await })
+    }
+}
+
+/// The jobs as a store takes them.
+pub(crate) async fn finish_all(client: &Client, requests: Vec<Request>) -> Result<Vec<NewJob>> {
     let policies = client.policies().await?;
     let finish = |(index, request): (usize, Request)| {
         request.finish(&policies).map_err(|invalid| BatchRefusal { index, refusal: invalid.into() })
     };
-    let mut jobs = requests.into_iter().enumerate().map(finish).collect::<Result<Vec<_>, _>>()?;
+    Ok(requests.into_iter().enumerate().map(finish).collect::<Result<Vec<_>, _>>()?)
+}
+
+async fn send(client: &Client, requests: Vec<Request>) -> Result<Vec<Enqueued>> {
+    let mut jobs = finish_all(client, requests).await?;
     // A worker of this client that waits for such a job gets it in the same transaction.
     if let [job] = &*jobs
         && let Some(offer) = client.inner.offers.take(&job.facts)
         && let Some(job) = jobs.pop()
     {
-        let handed = offer.hand_over(Arc::clone(client.store()), job, client.actor(), PATIENCE).await?;
+        let handed =
+            offer.hand_over(Arc::clone(client.store()), job, client.actor(), client.patience()).await?;
         return Ok(vec![handed.map_err(|refusal| BatchRefusal { index: 0, refusal })?]);
     }
     let request = windlass_store::Enqueue { jobs, actor: client.actor(), idempotency: None };
-    Ok(repeat(|| client.store().enqueue(request.clone(), None)).await??)
+    let parent = request.jobs.iter().find_map(|job| job.facts.parent_id);
+    let send = || client.store().enqueue(request.clone(), None);
+    Ok(match parent {
+        Some(parent) => client.repeat_on(parent, send).await,
+        None => client.repeat(send).await,
+    }??)
 }
 
 /// Milliseconds, never less than the duration: nothing happens early. [`Duration::MAX`] is the longest that is allowed.

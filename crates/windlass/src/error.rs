@@ -47,6 +47,14 @@ pub enum Error {
         /// What does not fit.
         why: String,
     },
+    /// A job could not be archived, so it was not removed, nor were those after it.
+    #[error("job {job} is not removed, because it was not archived: {why}")]
+    Archive {
+        /// Which job.
+        job: JobId,
+        /// What went wrong.
+        why: String,
+    },
     /// The worker did not run.
     #[error("{0}")]
     Worker(String),

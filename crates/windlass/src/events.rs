@@ -2,7 +2,6 @@
 
 use crate::client::Client;
 use crate::error::Result;
-use crate::repeat::repeat;
 use std::future::IntoFuture;
 use std::pin::Pin;
 use windlass_core::limits::PAGE_MAX;
@@ -49,7 +48,7 @@ impl IntoFuture for Events {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let Self { client, request } = self;
-            Ok(repeat(|| client.store().events(request, None)).await?)
+            Ok(client.repeat(|| client.store().events(request, None)).await?)
         })
     }
 }

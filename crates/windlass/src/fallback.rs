@@ -1,14 +1,13 @@
 //! What jobs fall back to when they say nothing of themselves: by kind, agent, queue, default, in that order.
 
 use crate::error::Result;
-use crate::repeat::repeat;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::limits::Invalid;
 use windlass_core::{Name, Who};
 use windlass_engine::{Policies, Policy};
-use windlass_store::{QueueState, Store};
+use windlass_store::{QueueState, StoreResult};
 
 /// How long a client trusts what it read of the queues' settings.
 const TRUSTED: Duration = Duration::from_secs(10);
@@ -65,7 +64,10 @@ impl Fallbacks {
     }
 
     /// With what the store said of its queues within the last seconds.
-    pub(crate) async fn now(&self, store: &Arc<dyn Store>) -> Result<Arc<Policies>> {
+    pub(crate) async fn now(
+        &self,
+        ask: impl AsyncFnOnce() -> StoreResult<Vec<QueueState>>,
+    ) -> Result<Arc<Policies>> {
         if let Some(known) = self.known() {
             return Ok(known);
         }
@@ -73,8 +75,7 @@ impl Fallbacks {
         if let Some(known) = self.known() {
             return Ok(known);
         }
-        // The counts are not asked for: one job per queue is enough.
-        Ok(self.learn(repeat(|| store.queues(1, None)).await?)?)
+        Ok(self.learn(ask().await?)?)
     }
 
     /// What is known and still trusted.

@@ -19,5 +19,8 @@ pub struct TransactionsAndFencing;
 #[doc = include_str!("../../../docs/learn/deployments.md")]
 pub struct Deployments;
 
+#[doc = include_str!("../../../docs/learn/operating.md")]
+pub struct Operating;
+
 #[doc = include_str!("../../../docs/learn/testing.md")]
 pub struct Testing;

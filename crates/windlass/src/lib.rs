@@ -42,6 +42,7 @@
 //! |---|---|
 //! | open a store | [`connect()`], [`Client::builder`] |
 //! | enqueue, cancel, signal, decide, watch, wait | [`Client`] |
+//! | pause queues, act on many jobs, remove old ones | [`Client::queue`], [`Client::cancel_all`], [`Client::redrive_all`], [`Client::prune`] |
 //! | run handlers | [`Worker`] |
 //! | do things once, wait, ask people, spawn children | [`Context`] |
 //! | say what went wrong | [`HandlerError`] |
@@ -56,6 +57,7 @@
 
 mod approve;
 mod batch;
+mod bulk;
 mod client;
 mod connect;
 mod context;
@@ -69,6 +71,7 @@ mod learn;
 mod operate;
 mod options;
 mod pause;
+mod queues;
 mod repeat;
 mod saga;
 mod spawn;
@@ -84,33 +87,41 @@ mod watch;
 mod worker;
 
 pub use approve::{ApprovalGate, Ask};
+pub use bulk::{Bulk, BulkDone, Prune};
 pub use client::Client;
 pub use connect::{Builder, connect};
 pub use context::Context;
-pub use enqueue::{Enqueue, Request, UniqueScope};
+pub use enqueue::{Enqueue, EnqueueMany, Request, UniqueScope};
 pub use error::{Ended, Error, Result};
 pub use events::Events;
 pub use job::Job;
 pub use operate::{Cancel, Cancelling, Decide, Fork, Redrive, Signal};
 pub use pause::{WaitFor, WaitForUntil};
+pub use queues::QueueHandle;
 pub use serde_json;
 pub use spawn::{Child, Spawn};
 pub use step::Step;
 pub use tool::{InDoubt, Tool};
 #[cfg(feature = "postgres")]
-pub use tx::{EnqueueIn, Transaction};
+pub use tx::{EnqueueIn, EnqueueManyIn, Transaction};
 pub use watch::{Feed, Watch};
 pub use windlass_derive::Job;
-pub use worker::{OnUnreadable, Worker};
+pub use worker::{HandlerEnd, OnUnreadable, Worker};
 
 pub use windlass_core::limits::{self, Invalid};
 pub use windlass_core::unique::Policy as UniquePolicy;
 pub use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, WakeOutcome};
 pub use windlass_core::{
-    Approval, ApprovalId, Backoff, Event, EventKind, FeedCursor, Filter, JobId, LeaseMs, Metadata, Name,
-    Payload, Refusal, Status, Timestamp, Token, Version, Wake, Who,
+    Actor, Approval, ApprovalId, Backoff, Event, EventKind, Facts, FeedCursor, Filter, JobId, LeaseMs,
+    Metadata, Name, Payload, QueueDefaults, Refusal, RunAt, Status, Timestamp, Token, Version, Wake, Who,
 };
 pub use windlass_engine::{
     AskedFor, Attempt, BoxError, Handler, HandlerError, Health, Level, Policy, Shutdown, Then,
 };
-pub use windlass_store::{ApprovalView, Enqueued, FeedEvent, JobView, Listed, Page, Store, StoreError};
+pub use windlass_store::{
+    ApprovalView, Archived, BatchRefusal, Enqueued, FeedEvent, JobView, Listed, Page, QueueState, Store,
+    StoreError,
+};
+
+/// Everything that a type of this crate leads to has a name: what is not listed above is in one of these.
+pub use {windlass_core as model, windlass_engine as engine, windlass_store as store};

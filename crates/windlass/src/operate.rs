@@ -5,7 +5,6 @@
 use crate::client::Client;
 use crate::enqueue::millis;
 use crate::error::{Error, Result};
-use crate::repeat::repeat;
 use serde::Serialize;
 use std::future::IntoFuture;
 use std::pin::Pin;
@@ -23,7 +22,7 @@ use windlass_store::{ApprovalView, CastVote, StoreError, fresh};
 type Acting<T> = Pin<Box<dyn Future<Output = Result<T>> + Send>>;
 
 /// A key that nobody else uses, to be recognised by.
-fn fresh_key() -> Result<Key, Invalid> {
+pub(crate) fn fresh_key() -> Result<Key, Invalid> {
     Key::parse("key", format!("client:{}", hex(&fresh::random::<16>())))
 }
 
@@ -88,7 +87,7 @@ impl IntoFuture for Cancel {
             let Self { client, job, reason, force, force_after_ms, expected_version } = self;
             let wish = windlass_core::decide::Cancel { actor: client.actor(), reason, force, force_after_ms };
             let request = windlass_store::Cancel { job, wish, expected_version };
-            let done = repeat(|| client.store().cancel(request.clone(), None)).await??;
+            let done = client.repeat_on(job, || client.store().cancel(request.clone(), None)).await??;
             let status = match done {
                 Done::Moved(_, status) => Some(status),
                 Done::Already(_) => client.job(job).await?.map(|view| view.job.status),
@@ -149,7 +148,7 @@ impl IntoFuture for Redrive {
             let Self { client, job, run_at, from_start, expected_version } = self;
             let (actor, key) = (client.actor(), Some(fresh_key()?));
             let request = windlass_store::Redrive { job, run_at, from_start, actor, key, expected_version };
-            repeat(|| client.store().redrive(request.clone(), None)).await??;
+            client.repeat_on(job, || client.store().redrive(request.clone(), None)).await??;
             Ok(())
         })
     }
@@ -200,7 +199,7 @@ impl IntoFuture for Fork {
             let (id, actor) = (fresh::job_id(), client.actor());
             let payload = payload?;
             let request = windlass_store::Fork { from, from_version, id, payload, actor, expected_version };
-            repeat(|| client.store().fork(request.clone(), None)).await??;
+            client.repeat_on(from, || client.store().fork(request.clone(), None)).await??;
             Ok(id)
         })
     }
@@ -242,7 +241,7 @@ impl IntoFuture for Signal {
             let key = Some(key.map_or_else(fresh_key, |key| Key::parse("key", key))?);
             let (payload, actor) = (Some(payload?), client.actor());
             let request = windlass_store::Signal { job, name, payload, actor, key };
-            let done = repeat(|| client.store().signal(request.clone(), None)).await??;
+            let done = client.repeat_on(job, || client.store().signal(request.clone(), None)).await??;
             // With a key of our own a repeat is only ours, after a lost answer.
             Ok(done.is_repeat() && !own_key)
         })
@@ -311,7 +310,7 @@ impl IntoFuture for Decide {
                 lost.fetch_or(matches!(answer, Err(StoreError::Indeterminate(_))), Ordering::Relaxed);
                 answer
             };
-            match repeat(&vote).await? {
+            match client.repeat(&vote).await? {
                 Ok(_) => Ok(()),
                 // A vote whose answer was lost is refused when it is repeated, for its work is done.
                 Err(Refusal::ApprovalDecided)
@@ -326,7 +325,7 @@ impl IntoFuture for Decide {
 }
 
 async fn is_on_record(client: &Client, vote: &CastVote) -> Result<bool> {
-    let view: Option<ApprovalView> = repeat(|| client.store().approval(vote.approval, None)).await?;
+    let view: Option<ApprovalView> = client.repeat(|| client.store().approval(vote.approval, None)).await?;
     let Some(view) = view else { return Ok(false) };
     let by_link = |token: &String| {
         LinkToken::parse(token).is_some_and(|t| t.hash() == view.approval.token_hash)

@@ -1,7 +1,6 @@
 //! One reader of the feed for everybody who watches a job through one client: an idle watcher costs nothing, and a
 //! thousand of them poll no more than one.
 
-use crate::repeat::repeat;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -63,7 +62,7 @@ impl Tail {
             (Subscription { tail: Arc::clone(self), job, seen }, watched.reader.is_some())
         };
         if !has_reader {
-            let head = repeat(|| self.store.feed_head((), None)).await?;
+            let head = self.store.feed_head((), None).await?;
             self.start(head);
         }
         Ok(subscription)
@@ -142,7 +141,7 @@ async fn read(running: Running, store: Arc<dyn Store>, mut cursor: FeedCursor) {
     let mut is_down = false;
     loop {
         hints.feed.mark_unchanged();
-        let request = ReadFeed { after: Some(cursor.clone()), limit: PAGE_MAX };
+        let request = ReadFeed { after: Some(cursor.clone()), limit: PAGE_MAX, payloads: false };
         match store.feed(request, None).await {
             Ok(Ok(page)) => {
                 is_down = false;

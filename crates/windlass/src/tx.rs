@@ -3,19 +3,21 @@
 
 use crate::client::Client;
 use crate::context::Context;
-use crate::enqueue::Enqueue;
+use crate::enqueue::{Enqueue, EnqueueMany, Request, finish_all};
 use crate::error::{Error, Result};
 use crate::value::encode;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use std::future::IntoFuture;
 use std::sync::atomic::Ordering;
+use windlass_core::enqueue::check_size;
 use windlass_core::unique::{Policy, Scope};
-use windlass_core::{JobId, NewJob, RunAt, Status};
+use windlass_core::{Invalid, NewJob, Refusal, RunAt, Status};
 use windlass_engine::HandlerError;
-use windlass_store::Enqueued;
+use windlass_store::fresh::wall_clock;
+use windlass_store::{BatchRefusal, Enqueued};
 
-const ENQUEUE: &str = include_str!("../sql/enqueue.sql");
+const ENQUEUE_MANY: &str = include_str!("../sql/enqueue_many.sql");
 const COMPLETE: &str = include_str!("../sql/complete.sql");
 const ASSERT_LEASE: &str = include_str!("../sql/assert_lease.sql");
 
@@ -26,37 +28,67 @@ const ASSERT_LEASE: &str = include_str!("../sql/assert_lease.sql");
 pub trait Transaction: sealed::Ask {}
 
 mod sealed {
-    use super::{BoxFuture, Result};
+    use super::{BoxFuture, Refused};
 
     /// One statement whose parameters are texts, and whose answer is one text.
     pub trait Ask: Send {
-        fn ask<'a>(&'a mut self, sql: String, params: Vec<Option<String>>) -> BoxFuture<'a, Result<String>>;
+        fn ask<'a>(
+            &'a mut self,
+            sql: String,
+            params: Vec<Option<String>>,
+        ) -> BoxFuture<'a, Result<String, Refused>>;
+    }
+}
+
+/// A statement that the database refused, or did not answer.
+#[derive(Debug)]
+pub struct Refused {
+    /// Its SQLSTATE; empty if there was no answer.
+    code: String,
+    message: String,
+}
+
+impl Refused {
+    fn silent(message: String) -> Self {
+        Self { code: String::new(), message }
+    }
+}
+
+impl From<Refused> for Error {
+    fn from(Refused { code, message }: Refused) -> Self {
+        Self::Transaction(if code.is_empty() { message } else { format!("{message} ({code})") })
     }
 }
 
 impl Transaction for tokio_postgres::Transaction<'_> {}
 
 impl sealed::Ask for tokio_postgres::Transaction<'_> {
-    fn ask<'a>(&'a mut self, sql: String, params: Vec<Option<String>>) -> BoxFuture<'a, Result<String>> {
+    fn ask<'a>(
+        &'a mut self,
+        sql: String,
+        params: Vec<Option<String>>,
+    ) -> BoxFuture<'a, Result<String, Refused>> {
         use tokio_postgres::types::{ToSql, Type};
         Box::pin(async move {
             let typed: Vec<(&(dyn ToSql + Sync), Type)> =
                 params.iter().map(|param| (param as &(dyn ToSql + Sync), Type::TEXT)).collect();
-            let rows = self.query_typed(&sql, &typed).await.map_err(|e| Error::Transaction(told(&e)))?;
-            rows.first().map(|row| row.get(0)).ok_or_else(nothing)
+            let rows = self.query_typed(&sql, &typed).await.map_err(|e| told(&e))?;
+            rows.first().map(|row| row.get(0)).ok_or_else(|| Refused::silent(NOTHING.to_owned()))
         })
     }
 }
 
-fn told(error: &tokio_postgres::Error) -> String {
+const NOTHING: &str = "the database answered nothing";
+
+fn told(error: &tokio_postgres::Error) -> Refused {
     match error.as_db_error() {
-        Some(said) => format!("{} ({})", said.message(), said.code().code()),
-        None => error.to_string(),
+        Some(said) => Refused { code: said.code().code().to_owned(), message: said.message().to_owned() },
+        None => Refused::silent(error.to_string()),
     }
 }
 
 fn nothing() -> Error {
-    Error::Transaction("the database answered nothing".into())
+    Error::Transaction(NOTHING.to_owned())
 }
 
 #[cfg(feature = "sqlx")]
@@ -64,7 +96,11 @@ impl Transaction for sqlx::PgConnection {}
 
 #[cfg(feature = "sqlx")]
 impl sealed::Ask for sqlx::PgConnection {
-    fn ask<'a>(&'a mut self, sql: String, params: Vec<Option<String>>) -> BoxFuture<'a, Result<String>> {
+    fn ask<'a>(
+        &'a mut self,
+        sql: String,
+        params: Vec<Option<String>>,
+    ) -> BoxFuture<'a, Result<String, Refused>> {
         Box::pin(async move {
             // The text is this crate's own; only the schema's name, which was checked, is put into it.
             let mut query = sqlx::query_scalar::<_, String>(sqlx::AssertSqlSafe(sql)).persistent(false);
@@ -72,11 +108,11 @@ impl sealed::Ask for sqlx::PgConnection {
                 query = query.bind(param);
             }
             query.fetch_one(self).await.map_err(|e| match e.as_database_error() {
-                Some(said) => {
-                    let code = said.code().unwrap_or_default();
-                    Error::Transaction(format!("{} ({code})", said.message()))
-                }
-                None => Error::Transaction(e.to_string()),
+                Some(said) => Refused {
+                    code: said.code().unwrap_or_default().into_owned(),
+                    message: said.message().to_owned(),
+                },
+                None => Refused::silent(e.to_string()),
             })
         })
     }
@@ -87,7 +123,11 @@ impl Transaction for sqlx::Transaction<'_, sqlx::Postgres> {}
 
 #[cfg(feature = "sqlx")]
 impl sealed::Ask for sqlx::Transaction<'_, sqlx::Postgres> {
-    fn ask<'a>(&'a mut self, sql: String, params: Vec<Option<String>>) -> BoxFuture<'a, Result<String>> {
+    fn ask<'a>(
+        &'a mut self,
+        sql: String,
+        params: Vec<Option<String>>,
+    ) -> BoxFuture<'a, Result<String, Refused>> {
         sealed::Ask::ask(&mut **self, sql, params)
     }
 }
@@ -100,7 +140,10 @@ impl Client {
 }
 
 impl Enqueue {
-    /// Enqueues inside the caller's own transaction: the job is there if and when that commits.
+    /// Enqueues inside the caller's own transaction: the job is there if and when that commits. The answer is the same as
+    /// without. What is refused aborts the transaction.
+    ///
+    /// Workers find the job at their next look, within a second. [`Client::nudge`] after the commit wakes them at once.
     ///
     /// ```no_run
     /// # use serde::{Deserialize, Serialize};
@@ -111,10 +154,30 @@ impl Enqueue {
     /// tx.execute("INSERT INTO orders (id) VALUES (7)", &[]).await?;
     /// client.enqueue(Ship { order: 7 }).in_tx(&mut tx).await?;
     /// tx.commit().await?; // both, or neither
+    /// client.nudge();
     /// # Ok(()) }
     /// ```
     pub fn in_tx<X: Transaction>(self, tx: &mut X) -> EnqueueIn<'_, X> {
         EnqueueIn { enqueue: self, tx, notify: false }
+    }
+}
+
+impl EnqueueMany {
+    /// Enqueues all of them inside the caller's own transaction, as [`Enqueue::in_tx`] does one.
+    ///
+    /// ```no_run
+    /// # use serde::{Deserialize, Serialize};
+    /// # #[derive(Serialize, Deserialize)] struct Ship { order: i64 }
+    /// # impl windlass::Job for Ship { const KIND: &str = "ship"; type Output = (); }
+    /// # async fn order(client: windlass::Client, db: &mut tokio_postgres::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut tx = db.transaction().await?;
+    /// client.enqueue_many((0..10).map(|order| Ship { order })).in_tx(&mut tx).await?;
+    /// tx.commit().await?;
+    /// client.nudge();
+    /// # Ok(()) }
+    /// ```
+    pub fn in_tx<X: Transaction>(self, tx: &mut X) -> EnqueueManyIn<'_, X> {
+        EnqueueManyIn { enqueue: self, tx, notify: false }
     }
 }
 
@@ -126,14 +189,37 @@ pub struct EnqueueIn<'t, X> {
     notify: bool,
 }
 
-impl<X> EnqueueIn<'_, X> {
-    /// Wakes workers when the transaction commits, instead of leaving it to their next look, within a second. Every commit
-    /// that notifies takes a lock on the whole server: not for many commits per second.
-    pub fn notify(mut self) -> Self {
-        self.notify = true;
-        self
-    }
+/// Enqueues many inside the caller's transaction when awaited. Made by [`EnqueueMany::in_tx`].
+#[must_use = "nothing is enqueued before it is awaited"]
+pub struct EnqueueManyIn<'t, X> {
+    enqueue: EnqueueMany,
+    tx: &'t mut X,
+    notify: bool,
 }
+
+/// Gives a builder with a field `notify` its option.
+macro_rules! notifies {
+    ($builder:ident) => {
+        impl<X> $builder<'_, X> {
+            /// Lets the database wake workers when the transaction commits, for a program that cannot call
+            /// [`Client::nudge`] then. Every commit that notifies takes a lock on the whole server: not for many commits per
+            /// second.
+            pub fn notify(mut self) -> Self {
+                self.notify = true;
+                self
+            }
+        }
+
+        impl<X> std::fmt::Debug for $builder<'_, X> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($builder)).field("enqueue", &self.enqueue).finish_non_exhaustive()
+            }
+        }
+    };
+}
+
+notifies!(EnqueueIn);
+notifies!(EnqueueManyIn);
 
 impl<'t, X: Transaction> IntoFuture for EnqueueIn<'t, X> {
     type Output = Result<Enqueued>;
@@ -142,60 +228,108 @@ impl<'t, X: Transaction> IntoFuture for EnqueueIn<'t, X> {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let Self { enqueue: Enqueue { client, request }, tx, notify } = self;
-            let job = request.finish(&*client.policies().await?)?;
-            client.inner.limits.check_job(&job)?;
-            let answer = tx.ask(client.sql(ENQUEUE), params(&job, notify)).await?;
-            let id = JobId::parse(&answer)?;
-            Ok(Enqueued { id, existed: id != job.id, payload_differs: false })
+            match send_in(&client, vec![request], tx, notify).await {
+                Ok(answers) => answers.into_iter().next().ok_or_else(nothing),
+                // One job is no batch.
+                Err(Error::Batch(refused)) => Err(refused.refusal.into()),
+                Err(error) => Err(error),
+            }
         })
     }
 }
 
-impl<X> std::fmt::Debug for EnqueueIn<'_, X> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EnqueueIn").field("enqueue", &self.enqueue).finish_non_exhaustive()
+impl<'t, X: Transaction> IntoFuture for EnqueueManyIn<'t, X> {
+    type Output = Result<Vec<Enqueued>>;
+    type IntoFuture = BoxFuture<'t, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let Self { enqueue: EnqueueMany { client, requests }, tx, notify } = self;
+            send_in(&client, requests, tx, notify).await
+        })
     }
 }
 
-/// In the order of `sql/enqueue.sql`.
-fn params(job: &NewJob, notify: bool) -> Vec<Option<String>> {
+async fn send_in<X: Transaction>(
+    client: &Client,
+    requests: Vec<Request>,
+    tx: &mut X,
+    notify: bool,
+) -> Result<Vec<Enqueued>> {
+    check_size(requests.len())?;
+    let jobs = finish_all(client, requests).await?;
+    let now = wall_clock();
+    for (index, job) in jobs.iter().enumerate() {
+        let invalid = |invalid: Invalid| BatchRefusal { index, refusal: invalid.into() };
+        // The horizon of a run time is ten years: any clock can tell.
+        job.check(now).and_then(|()| client.inner.limits.check_job(job)).map_err(invalid)?;
+    }
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let asked = serde_json::Value::Array(jobs.iter().map(asked).collect());
+    let params =
+        vec![Some(asked.to_string()), Some(client.actor().as_str().to_owned()), Some(notify.to_string())];
+    let answer = match tx.ask(client.sql(ENQUEUE_MANY), params).await {
+        Ok(answer) => answer,
+        Err(refused) => return Err(refusal(&jobs, refused)),
+    };
+    serde_json::from_str(&answer).map_err(|_| nothing())
+}
+
+/// What a refusal of the database means, where the library has a word for it.
+fn refusal(jobs: &[NewJob], refused: Refused) -> Error {
+    let parent = jobs.iter().enumerate().find_map(|(n, job)| job.facts.parent_id.map(|id| (n, id)));
+    let refusal = |index, refusal| Error::Batch(BatchRefusal { index, refusal });
+    match (refused.code.as_str(), parent) {
+        ("WL006", Some((index, parent))) if refused.message.contains(&parent.to_string()) => {
+            refusal(index, Refusal::ParentNotFound(parent))
+        }
+        ("WL012", _) => {
+            let index = jobs.iter().position(|job| refused.message.contains(&job.id.to_string()));
+            refusal(index.unwrap_or_default(), Refusal::JobExists)
+        }
+        _ => refused.into(),
+    }
+}
+
+/// A job as `windlass.enqueue_many` takes it. Payloads, backoff and metadata go as text, so that they stay as they are.
+fn asked(job: &NewJob) -> serde_json::Value {
     let facts = &job.facts;
-    let text = |n: i64| n.to_string();
     let payload = job.payload.as_ref().map(|p| String::from_utf8_lossy(p.as_bytes()).into_owned());
     let (run_at, delay) = match facts.run_at {
         RunAt::Now => (None, None),
-        RunAt::At(time) => (Some(text(time.as_micros())), None),
-        RunAt::After(ms) => (None, Some(text(ms))),
+        RunAt::At(time) => (Some(time.as_micros()), None),
+        RunAt::After(ms) => (None, Some(ms)),
     };
     let unique = facts.unique.as_ref();
     let policy = unique.map(|unique| unique.policy);
     let ttl = match policy {
-        Some(Policy::Ttl(ms)) => Some(text(ms)),
+        Some(Policy::Ttl(ms)) => Some(ms),
         _ => None,
     };
-    vec![
-        Some(facts.kind.to_string()),
-        payload,
-        Some(facts.queue.to_string()),
-        Some(facts.priority.to_string()),
-        run_at,
-        delay,
-        Some(facts.max_retries.to_string()),
-        facts.timeout_ms.map(text),
-        facts.lease_ms.map(|ms| text(ms.get())),
-        Some(text(facts.grace_ms)),
-        facts.backoff.map(|backoff| json(&backoff)),
-        facts.agent_id.as_ref().map(ToString::to_string),
-        (!facts.metadata.is_empty()).then(|| json(&facts.metadata)),
-        Some(json(&facts.tags)),
-        unique.map(|unique| unique.key.to_string()),
-        unique.map(|unique| if matches!(unique.scope, Scope::Kind(_)) { "kind" } else { "queue" }.to_owned()),
-        policy.map(|policy| policy.to_text().split(':').next().unwrap_or_default().to_owned()),
-        ttl,
-        facts.parent_id.map(|parent| parent.to_string()),
-        Some(job.id.to_string()),
-        Some(notify.to_string()),
-    ]
+    serde_json::json!({
+        "kind": facts.kind,
+        "payload": payload,
+        "queue": facts.queue,
+        "priority": facts.priority,
+        "run_at": run_at,
+        "delay": delay,
+        "max_retries": facts.max_retries,
+        "timeout": facts.timeout_ms,
+        "lease": facts.lease_ms.map(|ms| ms.get()),
+        "grace": facts.grace_ms,
+        "backoff": facts.backoff.map(|backoff| json(&backoff)),
+        "agent_id": facts.agent_id,
+        "metadata": (!facts.metadata.is_empty()).then(|| json(&facts.metadata)),
+        "tags": facts.tags,
+        "unique_key": unique.map(|unique| &unique.key),
+        "unique_scope": unique.map(|unique| if matches!(unique.scope, Scope::Kind(_)) { "kind" } else { "queue" }),
+        "unique_policy": policy.map(|policy| policy.to_text().split(':').next().unwrap_or_default().to_owned()),
+        "unique_ttl": ttl,
+        "parent_id": facts.parent_id,
+        "id": job.id,
+    })
 }
 
 /// Facts always become JSON.
@@ -231,7 +365,8 @@ impl<S: Send + Sync + 'static> Context<S> {
         let result = encode("the result", output, self.client.inner.limits.result_bytes)?;
         let result = String::from_utf8_lossy(result.as_bytes()).into_owned();
         let params = vec![Some(self.id().to_string()), Some(self.lease_token().to_text()), Some(result)];
-        tx.ask(self.client.sql(COMPLETE), params).await?;
+        self.attempt.lock_by_handler();
+        tx.ask(self.client.sql(COMPLETE), params).await.map_err(Error::from)?;
         self.completed.store(true, Ordering::Release);
         Ok(())
     }
@@ -240,7 +375,8 @@ impl<S: Send + Sync + 'static> Context<S> {
     /// is written by the one who holds the job, or not at all. Answers the fence.
     pub async fn assert_lease<X: Transaction>(&self, tx: &mut X) -> Result<i64, HandlerError> {
         let params = vec![Some(self.id().to_string()), Some(self.lease_token().to_text())];
-        tx.ask(self.client.sql(ASSERT_LEASE), params).await?;
+        self.attempt.lock_by_handler();
+        tx.ask(self.client.sql(ASSERT_LEASE), params).await.map_err(Error::from)?;
         Ok(self.fence())
     }
 }

@@ -3,17 +3,16 @@
 use crate::client::Client;
 use crate::error::{Ended, Error, Result};
 use crate::job::Job;
-use crate::repeat::repeat;
 use windlass_core::{JobId, Payload, Refusal, Status};
 use windlass_store::JobView;
 
 /// Waits until the job has ended, and reads its result.
 pub(crate) async fn ended<J: Job>(client: &Client, id: JobId) -> Result<J::Output> {
     loop {
-        let mut subscription = client.inner.tail.subscribe(id).await?;
+        let mut subscription = client.repeat(|| client.inner.tail.subscribe(id)).await?;
         loop {
             let Some(view) = client.job(id).await? else {
-                let purged = repeat(|| client.inner.store.purged(id, None)).await?;
+                let purged = client.repeat(|| client.inner.store.purged(id, None)).await?;
                 return Err(purged.map_or(Refusal::NotFound, Refusal::Purged).into());
             };
             if view.job.status.is_terminal() {

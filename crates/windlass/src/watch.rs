@@ -112,11 +112,12 @@ impl Watcher {
     /// Reads what is new, and waits for it when there is nothing.
     async fn read_on(&mut self) -> Result<()> {
         if self.subscription.is_none() {
-            self.subscription = Some(self.client.inner.tail.subscribe(self.job).await?);
+            self.subscription =
+                Some(self.client.repeat(|| self.client.inner.tail.subscribe(self.job)).await?);
         }
         let request = ReadEvents { job: self.job, after: self.after, limit: PAGE_MAX, newest_first: false };
         let store = self.client.store();
-        self.read = repeat(|| store.events(request, None)).await?.into();
+        self.read = self.client.repeat(|| store.events(request, None)).await?.into();
         for event in &self.read {
             self.after = event.version;
             self.is_ended = ends(event).unwrap_or(self.is_ended);
@@ -194,7 +195,7 @@ impl Reader {
                 return Ok(event);
             }
             self.hints.feed.mark_unchanged();
-            let request = ReadFeed { after: Some(self.after.clone()), limit: PAGE_MAX };
+            let request = ReadFeed { after: Some(self.after.clone()), limit: PAGE_MAX, payloads: true };
             let page = repeat(|| self.store.feed(request.clone(), None)).await??;
             self.after = page.next;
             self.read = page.events.into();

@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tower::{Layer, Service};
+use tower::{Layer, Service, ServiceExt};
 use windlass_core::{Metadata, Name, Payload};
 use windlass_engine::{Attempt, BoxError, Handler, HandlerError, Handlers, Health, RunError, Shutdown};
 
@@ -28,6 +28,41 @@ pub enum OnUnreadable {
 }
 
 type Wrap = Box<dyn Fn(Handler) -> Handler + Send + Sync>;
+
+/// How a handler ended, for [`Worker::on_end`].
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub enum HandlerEnd<'a> {
+    /// It returned a result.
+    Returned,
+    /// It returned an error, which says what is to follow.
+    Failed(&'a HandlerError),
+    /// It was dropped before it returned, because it waits without a worker, took too long, lost its lease or did not stop in
+    /// time; or it panicked.
+    Dropped,
+}
+
+type EndHook = Arc<dyn Fn(&Attempt, HandlerEnd<'_>) + Send + Sync>;
+
+/// Tells of a handler's end once, however it comes.
+struct Ended {
+    hook: Option<EndHook>,
+    attempt: Attempt,
+}
+
+impl Ended {
+    fn tell(&mut self, end: HandlerEnd<'_>) {
+        if let Some(hook) = self.hook.take() {
+            hook(&self.attempt, end);
+        }
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.tell(HandlerEnd::Dropped);
+    }
+}
 
 /// Takes jobs from queues and runs handlers. `S` is the program's own state, which every handler is given.
 ///
@@ -217,6 +252,10 @@ impl<S: Send + Sync + 'static> Worker<S> {
 
     /// Wraps every handler, also those that are given later, in a layer of tower. The last layer is the outermost.
     ///
+    /// What the layer makes need not be `Clone`: the attempts of one kind share it, and wait for it in the order they came.
+    /// So `tower::limit::RateLimitLayer` bounds how many jobs of each kind this worker begins in a time. An attempt that
+    /// waits there holds its lease.
+    ///
     /// ```
     /// # use windlass::{Attempt, Handler, Worker};
     /// # use std::time::Duration;
@@ -233,11 +272,52 @@ impl<S: Send + Sync + 'static> Worker<S> {
     pub fn layer<L>(mut self, layer: L) -> Self
     where
         L: Layer<Handler> + Send + Sync + 'static,
-        L::Service: Service<Attempt, Response = Option<Payload>> + Clone + Send + Sync + 'static,
+        L::Service: Service<Attempt, Response = Option<Payload>> + Send + 'static,
         <L::Service as Service<Attempt>>::Error: Into<BoxError>,
         <L::Service as Service<Attempt>>::Future: Send + 'static,
     {
         self.wraps.push(Box::new(move |handler| handler.layer(&layer)));
+        self
+    }
+
+    /// Calls a function whenever a handler begins.
+    pub fn on_begin(mut self, hook: impl Fn(&Attempt) + Send + Sync + 'static) -> Self {
+        let hook = Arc::new(hook);
+        self.wraps.push(Box::new(move |handler| {
+            let hook = Arc::clone(&hook);
+            Handler::from_fn(move |attempt: Attempt| {
+                hook(&attempt);
+                handler.clone().oneshot(attempt)
+            })
+        }));
+        self
+    }
+
+    /// Calls a function whenever a handler ends, with how it did.
+    ///
+    /// ```
+    /// # use windlass::{HandlerEnd, Worker};
+    /// # fn example(client: windlass::Client) -> Worker {
+    /// Worker::new(client).queue("default", 8).on_end(|attempt, end| match end {
+    ///     HandlerEnd::Failed(error) => eprintln!("{} of {}: {}", attempt.kind(), attempt.job_id(), error.message()),
+    ///     _ => {}
+    /// })
+    /// # }
+    /// ```
+    pub fn on_end(mut self, hook: impl Fn(&Attempt, HandlerEnd<'_>) + Send + Sync + 'static) -> Self {
+        let hook: EndHook = Arc::new(hook);
+        self.wraps.push(Box::new(move |handler| {
+            let hook = Arc::clone(&hook);
+            Handler::from_fn(move |attempt: Attempt| {
+                let (handler, mut ended) =
+                    (handler.clone(), Ended { hook: Some(Arc::clone(&hook)), attempt });
+                async move {
+                    let end = handler.oneshot(ended.attempt.clone()).await;
+                    ended.tell(end.as_ref().map_or_else(HandlerEnd::Failed, |_| HandlerEnd::Returned));
+                    end
+                }
+            })
+        }));
         self
     }
 

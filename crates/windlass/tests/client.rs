@@ -3,6 +3,7 @@
 mod support;
 
 use futures_util::TryStreamExt;
+use std::sync::Arc;
 use std::time::Duration;
 use support::{Add, Task, places, task};
 use windlass::{
@@ -213,5 +214,60 @@ async fn events_are_read_in_pages_from_either_end() {
         assert_eq!(versions(client.events(id).newest_first().limit(2).await.unwrap()), [5, 4]);
         let brought = client.events(id).after(4).await.unwrap().remove(0).payload;
         assert_eq!(brought.map(|p: Payload| p.parse::<i32>().unwrap()), Some(3));
+    }
+}
+
+/// Operators from Rust: what is found by a dry run is done by the run, queues stand still while paused, old jobs go whole.
+#[tokio::test]
+async fn operators_need_no_server() {
+    for place in places().await {
+        let client = &place.client;
+        let sent = client.enqueue_many((0..5).map(|n| Add(n, 0))).await.unwrap();
+        let adds = || Filter { kind: Some("add".try_into().unwrap()), ..Filter::default() };
+        let dry = client.cancel_all(adds()).dry_run().await.unwrap();
+        assert_eq!((dry.matched, dry.done, dry.sample.len()), (5, 0, 5), "{}", place.what);
+        assert_eq!(client.job(sent[0].id).await.unwrap().unwrap().job.status, Status::Pending);
+        let done = client.cancel_all(adds()).reason("a drill").await.unwrap();
+        assert_eq!((done.matched, done.done, done.skipped), (5, 5, 0));
+        assert_eq!(client.cancel_all(adds()).await.unwrap().matched, 0);
+        assert_eq!(
+            client.redrive_all(adds()).await.unwrap().matched,
+            0,
+            "what was cancelled is named, or left"
+        );
+        let cancelled = Filter { statuses: vec![Status::Cancelled], ..adds() };
+        let later = client.redrive_all(cancelled.clone()).spread(Duration::from_secs(60)).await.unwrap();
+        assert_eq!(later.done, 5);
+        assert!(client.cancel_all(adds()).await.unwrap().done == 5);
+
+        assert_eq!(client.prune(Duration::from_secs(60)).dry_run().await.unwrap(), 0);
+        assert_eq!(client.prune(Duration::ZERO).dry_run().await.unwrap(), 5);
+        let full = client.prune(Duration::ZERO).archive(|_| Err("the disk is full")).await.unwrap_err();
+        assert!(matches!(&full, Error::Archive { why, .. } if why == "the disk is full"), "{full}");
+        let kept = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let keep = Arc::clone(&kept);
+        let archive = move |whole: &windlass::Archived| {
+            keep.lock().unwrap().push((whole.job.id, whole.events.len()));
+            Ok::<_, Error>(())
+        };
+        assert_eq!(client.prune(Duration::ZERO).archive(archive).await.unwrap(), 5);
+        assert_eq!(kept.lock().unwrap().len(), 5);
+        assert!(
+            kept.lock().unwrap().iter().all(|(_, events)| *events == 4),
+            "created, cancelled, redriven, cancelled"
+        );
+        assert_eq!(client.job(sent[0].id).await.unwrap(), None);
+
+        client.queue("tasks").pause().await.unwrap();
+        let defaults = windlass::Policy { max_retries: Some(7), ..Default::default() };
+        client.queue("tasks").set_defaults(defaults).await.unwrap();
+        let queues = client.queues().await.unwrap();
+        let tasks = queues.iter().find(|state| state.queue.name.as_str() == "tasks").unwrap();
+        assert!(tasks.queue.paused.is_some() && tasks.queue.defaults == defaults);
+        client.queue("tasks").resume().await.unwrap();
+        assert!(client.queues().await.unwrap().iter().all(|state| state.queue.paused.is_none()));
+        assert!(client.queue("no queue").pause().await.is_err());
+        assert!(client.workers().await.unwrap().is_empty() && !client.drain_worker("nobody").await.unwrap());
+        assert!(client.open_approvals(None).await.unwrap().is_empty());
     }
 }

@@ -111,13 +111,106 @@ fn it_is_there_if_and_when_the_transaction_commits() {
         assert!(!is_there(&client, sent).await);
         tx.commit().await.unwrap();
         assert!(is_there(&client, sent).await && is_there(&client, same).await);
+    });
+}
 
+/// What is asked inside a transaction is answered as without one: duplicates, repeats, refusals, and who asked.
+#[test]
+fn in_a_transaction_the_answers_are_the_same() {
+    wait_for(async {
+        let (url, _database) = database().await;
+        let client = Client::builder(&url).actor("billing").connect().await.unwrap();
+        let mut db = hand(&url).await;
+        client.enqueue(task("first")).unique("taken").await.unwrap();
+        let known = client
+            .enqueue(task("known"))
+            .priority(2)
+            .tag("t")
+            .metadata("a", 1.5)
+            .unique("by-id")
+            .await
+            .unwrap()
+            .id;
+        let nobody = windlass_store::fresh::job_id();
+        let asked: Vec<(&str, Box<dyn Fn() -> Enqueue>)> = vec![
+            ("a duplicate", Box::new(|| client.enqueue(task("first")).unique("taken"))),
+            ("a duplicate that differs", Box::new(|| client.enqueue(task("second")).unique("taken"))),
+            (
+                "the same id and body",
+                Box::new(|| {
+                    client
+                        .enqueue(task("known"))
+                        .priority(2)
+                        .tag("t")
+                        .metadata("a", 1.5)
+                        .unique("by-id")
+                        .id(known)
+                }),
+            ),
+            ("the same id, another body", Box::new(|| client.enqueue(task("other")).id(known))),
+            (
+                "the same id, other options",
+                Box::new(|| client.enqueue(task("known")).unique("by-id").id(known)),
+            ),
+            ("no such parent", Box::new(|| client.enqueue(task("")).parent(nobody))),
+            ("a wrong priority", Box::new(|| client.enqueue(task("")).priority(9))),
+            (
+                "a wrong delay",
+                Box::new(|| client.enqueue(task("")).delay(Duration::from_secs(u64::MAX / 10_000))),
+            ),
+        ];
+        for (what, ask) in asked {
+            let mut tx = db.transaction().await.unwrap();
+            let inside = ask().in_tx(&mut tx).await;
+            tx.rollback().await.unwrap();
+            assert_eq!(inside, ask().await, "{what}");
+            let mut tx = db.transaction().await.unwrap();
+            let inside = client.enqueue_many([client.enqueue(task("a")), ask()]).in_tx(&mut tx).await;
+            tx.rollback().await.unwrap();
+            let outside = client.enqueue_many([client.enqueue(task("a")), ask()]).await;
+            match (inside, outside) {
+                (Ok(inside), Ok(outside)) => assert_eq!(inside[1], outside[1], "{what}"),
+                (inside, outside) => assert_eq!(inside.unwrap_err(), outside.unwrap_err(), "{what}"),
+            }
+        }
         let mut tx = db.transaction().await.unwrap();
-        let wrong = client.enqueue(Add(1, 2)).priority(9).in_tx(&mut tx).await.unwrap_err();
-        assert!(
-            matches!(&wrong, Error::Transaction(why) if why.contains("priority") && why.contains("WL005")),
-            "{wrong}"
-        );
+        let id = client.enqueue(task("")).in_tx(&mut tx).await.unwrap().id;
+        // A job of the same transaction is known to it.
+        let child = client.enqueue(task("")).parent(id).in_tx(&mut tx).await.unwrap().id;
+        let again = client.enqueue(task("")).id(id).in_tx(&mut tx).await.unwrap();
+        assert_eq!((again.id, again.existed), (id, true));
+        tx.commit().await.unwrap();
+        for id in [id, child, known] {
+            assert_eq!(client.events(id).await.unwrap()[0].actor.as_str(), "billing");
+        }
+    });
+}
+
+/// Many in one transaction: all or none, and their workers are woken by a nudge after the commit.
+#[test]
+fn many_jobs_in_one_transaction() {
+    wait_for(async {
+        let (url, _database) = database().await;
+        let client = windlass::connect(&url).await.unwrap();
+        let mut db = hand(&url).await;
+        let mut tx = db.transaction().await.unwrap();
+        let sent = client.enqueue_many((0..500).map(|n| Add(n, 1))).in_tx(&mut tx).await.unwrap();
+        assert!(client.enqueue_many(Vec::<Add>::new()).in_tx(&mut tx).await.unwrap().is_empty());
+        assert!(!is_there(&client, sent[0].id).await);
+        let mut hints = client.store().hints();
+        hints.due.mark_unchanged();
+        tx.commit().await.unwrap();
+        client.nudge();
+        assert!(hints.due.has_changed().unwrap());
+        let worker = windlass::connect(&url).await.unwrap();
+        let worker =
+            Worker::new(worker).queue("default", 8).handle(|Add(a, b), _: Context| async move { Ok(a + b) });
+        let all = async {
+            for (n, sent) in sent.iter().enumerate() {
+                assert_eq!(client.wait::<Add>(sent.id).await.unwrap(), n as i64 + 1);
+            }
+        };
+        worker.run_until(all).await.unwrap();
     });
 }
 
@@ -205,6 +298,96 @@ fn who_lost_the_lease_is_refused_inside_the_transaction() {
         let refused = refused.unwrap();
         assert!(refused.contains("WL007") && refused.contains("cancelled"), "{refused}");
         assert_eq!(client.job(id).await.unwrap().unwrap().job.status, Status::Cancelled);
+    });
+}
+
+/// What each verb of a handler answers while the handler's own transaction has the job locked.
+async fn inside_own_transaction(ctx: &Context<String>) -> Vec<(&'static str, Option<String>)> {
+    let mut db = hand(ctx.state()).await;
+    let mut tx = db.transaction().await.expect("a transaction");
+    ctx.assert_lease(&mut tx).await.expect("a live lease");
+    let code = |end: Result<(), HandlerError>| end.err().map(|e| e.error_code().to_owned());
+    let said = |end: Result<(), Error>| end.err().map(|e| e.to_string());
+    let (client, me) = (ctx.client(), ctx.id());
+    let step = || async { Ok::<_, HandlerError>(()) };
+    vec![
+        ("step", code(ctx.step("step", step).await)),
+        ("tool", code(ctx.tool("tool", &1, step).await)),
+        ("progress", code(ctx.progress(50, "half").await)),
+        ("metadata", code(ctx.set_metadata("a", 1).await)),
+        ("checkpoint", code(ctx.checkpoint(&1).await)),
+        ("note", code(ctx.note("noted", &1).await.map(drop))),
+        ("log", code(ctx.log("a line").await)),
+        ("spawn", code(ctx.spawn("child", Add(1, 2)).await.map(drop))),
+        ("spawn_many", code(ctx.spawn_many("many", [Add(1, 2)]).await.map(drop))),
+        ("ask", code(ctx.ask("may-i").prompt("may I?").await.map(drop))),
+        ("signal", said(client.signal(me, "hello", 1).await.map(drop))),
+        ("cancel", said(client.cancel(me).await.map(drop))),
+        ("parent", said(client.enqueue(Add(1, 2)).parent(me).await.map(drop))),
+        ("enqueue", said(client.enqueue(Add(1, 2)).await.map(drop))),
+        ("read", said(client.job(me).await.map(drop))),
+    ]
+}
+
+/// (own locks) A verb of a handler whose own transaction has the job locked works, or is refused at once with the reason:
+/// it never waits for itself. After the transaction it works.
+#[test]
+fn a_handler_never_waits_for_its_own_transaction() {
+    wait_for(async {
+        let (url, _database) = database().await;
+        let client = windlass::connect(&url).await.unwrap();
+        let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+        let handler = move |_: Task, ctx: Context<String>| {
+            let tell = tell.clone();
+            async move {
+                tell.send(inside_own_transaction(&ctx).await).unwrap();
+                ctx.step("after", || async { Ok::<_, HandlerError>(()) }).await?;
+                Ok("done".to_owned())
+            }
+        };
+        // With a lease as long as this test's patience: whoever asked until it is over would not be done in time.
+        let id = client.enqueue(task("")).lease(Duration::from_secs(120)).await.unwrap().id;
+        let worker = Worker::new(client.clone()).state(url).queue("tasks", 1).handle(handler);
+        let mut all = None;
+        let ended = async {
+            all = told.recv().await;
+            assert_eq!(client.wait::<Task>(id).await.unwrap(), "done");
+        };
+        worker.run_until(ended).await.unwrap();
+        for (verb, said) in all.unwrap() {
+            match verb {
+                "enqueue" | "read" => assert_eq!(said, None, "{verb} locks nothing"),
+                "signal" | "cancel" | "parent" => {
+                    assert!(said.as_ref().is_some_and(|said| said.contains("locked")), "{verb}: {said:?}");
+                }
+                _ => assert_eq!(said.as_deref(), Some("job_busy"), "{verb}"),
+            }
+        }
+        let view = client.job(id).await.unwrap().unwrap();
+        assert_eq!((view.job.attempt, view.job.retries), (1, 0));
+    });
+}
+
+/// (own locks) A wait inside the handler's own transaction drops both, and the job waits.
+#[test]
+fn a_wait_ends_the_handlers_own_transaction() {
+    wait_for(async {
+        let (url, _database) = database().await;
+        let client = windlass::connect(&url).await.unwrap();
+        let handler = |_: Task, ctx: Context<String>| async move {
+            let mut db = hand(ctx.state()).await;
+            let mut tx = db.transaction().await?;
+            ctx.assert_lease(&mut tx).await?;
+            ctx.sleep("a-moment", Duration::from_millis(50)).await?;
+            tx.commit().await?;
+            Ok("done".to_owned())
+        };
+        let id = client.enqueue(task("")).await.unwrap().id;
+        let worker = Worker::new(client.clone()).state(url).queue("tasks", 1).handle(handler);
+        let ended = async { assert_eq!(client.wait::<Task>(id).await.unwrap(), "done") };
+        worker.run_until(ended).await.unwrap();
+        let view = client.job(id).await.unwrap().unwrap();
+        assert_eq!((view.job.attempt, view.job.retries, view.job.crashes), (2, 0, 0));
     });
 }
 

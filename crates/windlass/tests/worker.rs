@@ -45,6 +45,67 @@ async fn state_layers_and_several_queues() {
     }
 }
 
+/// A layer whose service cannot be cloned: no more than one job of a kind begins in 40 ms, and all of them run.
+#[tokio::test]
+async fn a_rate_limit_is_shared_by_all_attempts() {
+    for place in places().await {
+        let client = &place.client;
+        let begun = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let told = Arc::clone(&begun);
+        let apart = Duration::from_millis(40);
+        let worker = Worker::new(client.clone())
+            .queue("default", 8)
+            .handle(move |Add(a, b), _: Context| {
+                told.lock().unwrap().push(std::time::Instant::now());
+                async move { Ok(a + b) }
+            })
+            .layer(tower::limit::RateLimitLayer::new(1, apart));
+        let sent = client.enqueue_many((0..6).map(|n| Add(n, 1))).await.unwrap();
+        let done = async {
+            for (n, sent) in sent.iter().enumerate() {
+                assert_eq!(client.wait::<Add>(sent.id).await.unwrap(), n as i64 + 1);
+            }
+        };
+        worker.run_until(done).await.unwrap();
+        let begun = begun.lock().unwrap();
+        assert_eq!(begun.len(), 6);
+        let whole = begun[5].duration_since(begun[0]);
+        assert!(whole >= 4 * apart, "{}: {whole:?}", place.what);
+    }
+}
+
+/// Hooks hear of every beginning and of every end, whichever way it comes.
+#[tokio::test]
+async fn hooks_hear_of_every_end() {
+    for place in places().await {
+        let client = &place.client;
+        let (begun, ends) = (Arc::new(AtomicUsize::new(0)), Arc::new(std::sync::Mutex::new(Vec::new())));
+        let (counted, told) = (Arc::clone(&begun), Arc::clone(&ends));
+        let worker = Worker::new(client.clone())
+            .queue("tasks", 1)
+            .on_begin(move |_| _ = counted.fetch_add(1, Ordering::SeqCst))
+            .on_end(move |attempt, end| {
+                let end = match end {
+                    windlass::HandlerEnd::Failed(error) => error.message().to_owned(),
+                    end => format!("{end:?}"),
+                };
+                told.lock().unwrap().push((attempt.number(), end));
+            })
+            .handle(|_: Task, ctx: Context| async move {
+                ctx.sleep("nap", Duration::from_millis(1)).await?;
+                if ctx.attempt().number() == 2 {
+                    return Err(HandlerError::retry_after(Duration::from_millis(1), "once more"));
+                }
+                Ok(String::new())
+            });
+        let id = client.enqueue(task("")).await.unwrap().id;
+        worker.run_until(async { _ = client.wait::<Task>(id).await.unwrap() }).await.unwrap();
+        let expected = [(1, "Dropped".to_owned()), (2, "once more".to_owned()), (3, "Returned".to_owned())];
+        assert_eq!(*ends.lock().unwrap(), expected, "{}", place.what);
+        assert_eq!(begun.load(Ordering::SeqCst), 3);
+    }
+}
+
 #[tokio::test]
 async fn errors_mean_what_they_say() {
     for place in places().await {

@@ -210,7 +210,7 @@ impl Twins {
         let mut told: [Vec<Event>; 2] = [vec![], vec![]];
         for (n, store) in [self.model.clone(), self.store.clone()].into_iter().enumerate() {
             loop {
-                let request = ReadFeed { after: self.tails[n].clone(), limit: 1_000 };
+                let request = ReadFeed { after: self.tails[n].clone(), limit: 1_000, payloads: true };
                 let page = store.feed(request, self.now()).await;
                 let Ok(Ok(page)) = page else {
                     return Err(TestCaseError::fail(format!("no feed: {page:?}")));

@@ -209,7 +209,7 @@ impl Hub {
         Ok(match cursor {
             None => Some(FeedPage { events: Vec::new(), next: self.store.feed_head((), None).await? }),
             Some(after) => {
-                let request = ReadFeed { after: Some(after), limit: PAGE_MAX };
+                let request = ReadFeed { after: Some(after), limit: PAGE_MAX, payloads: true };
                 self.store.feed(request, None).await?.ok()
             }
         })
@@ -346,7 +346,7 @@ impl Hub {
     ) -> StoreResult<Result<FeedPage, windlass_core::Refusal>> {
         let closed = |_| StoreError::Unavailable("the server ends".into());
         let _turn = self.catching.acquire().await.map_err(closed)?;
-        self.store.feed(ReadFeed { after: Some(after.clone()), limit }, None).await
+        self.store.feed(ReadFeed { after: Some(after.clone()), limit, payloads: true }, None).await
     }
 
     /// Whether somebody wants an event. What only its job's first event tells is looked up once for everybody.

@@ -210,7 +210,7 @@ mod tests {
 
     impl Page {
         async fn push(hub: &Hub, store: &MemoryStore, after: &mut FeedCursor) -> Self {
-            let request = ReadFeed { after: Some(after.clone()), limit: 100 };
+            let request = ReadFeed { after: Some(after.clone()), limit: 100, payloads: true };
             let page = store.feed(request, None).await.unwrap().unwrap();
             *after = page.next;
             let items: Vec<_> = page.events.into_iter().map(|event| Arc::new(Item::new(event))).collect();

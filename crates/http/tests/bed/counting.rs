@@ -137,5 +137,6 @@ counting! {
         adopt(Adopt) -> Life;
         ;
         fn hints(&self) -> Hints { self.inner.hints() }
+        fn nudge(&self) { self.inner.nudge() }
     }
 }

@@ -1,0 +1,88 @@
+//! What operators do to queues and workers: look, pause, resume, set defaults, drain.
+
+use crate::client::Client;
+use crate::error::Result;
+use windlass_core::limits::PAGE_MAX;
+use windlass_core::registry::Worker;
+use windlass_core::wait::ApprovalStatus;
+use windlass_core::{ApprovalId, Name, QueueDefaults, Who};
+use windlass_store::{ApprovalView, DrainWorker, ListApprovals, PauseQueue, PutQueue, QueueState};
+
+/// Where the count of a queue's jobs stops.
+const COUNTED: i64 = 10_000;
+
+impl Client {
+    /// Every queue that has a setting or a job that could be taken, with how many of those there are (at most 10,000 are
+    /// counted) and since when the oldest is due.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let client = windlass::connect("memory:").await?;
+    /// client.queue("mail").pause().await?;
+    /// let queues = client.queues().await?;
+    /// assert!(queues[0].queue.name.as_str() == "mail" && queues[0].queue.paused.is_some());
+    /// client.queue("mail").resume().await?;
+    /// # Ok::<_, windlass::Error>(()) }).unwrap();
+    /// ```
+    pub async fn queues(&self) -> Result<Vec<QueueState>> {
+        Ok(self.repeat(|| self.inner.store.queues(COUNTED, None)).await?)
+    }
+
+    /// One queue, to be paused, resumed or given defaults.
+    pub fn queue(&self, name: &str) -> QueueHandle {
+        QueueHandle { client: self.clone(), name: name.to_owned() }
+    }
+
+    /// Every worker that was seen lately.
+    pub async fn workers(&self) -> Result<Vec<Worker>> {
+        Ok(self.repeat(|| self.inner.store.workers((), None)).await?)
+    }
+
+    /// Lets a worker finish what it has and take nothing more; false if there is no such worker.
+    pub async fn drain_worker(&self, id: &str) -> Result<bool> {
+        let request = DrainWorker { id: Who::parse("worker_id", id)?, actor: self.actor() };
+        let drained = self.repeat(|| self.inner.store.drain_worker(request.clone(), None)).await?;
+        Ok(drained.is_some())
+    }
+
+    /// A page of the approvals of all jobs that wait for votes, newest first: those older than `before`, at most 1,000.
+    /// [`Client::decide`] votes on one.
+    pub async fn open_approvals(&self, before: Option<ApprovalId>) -> Result<Vec<ApprovalView>> {
+        let status = Some(ApprovalStatus::Pending);
+        let list = ListApprovals { job: None, status, before, limit: PAGE_MAX };
+        Ok(self.repeat(|| self.inner.store.approvals(list, None)).await?)
+    }
+}
+
+/// One queue. Made by [`Client::queue`].
+#[derive(Debug, Clone)]
+pub struct QueueHandle {
+    client: Client,
+    name: String,
+}
+
+impl QueueHandle {
+    /// Nothing is taken from it until it is resumed. What runs goes on, and jobs can be enqueued.
+    pub async fn pause(&self) -> Result<()> {
+        self.set_paused(true).await
+    }
+
+    /// Its jobs are taken again.
+    pub async fn resume(&self) -> Result<()> {
+        self.set_paused(false).await
+    }
+
+    async fn set_paused(&self, pause: bool) -> Result<()> {
+        let (name, actor) = (Name::parse("queue", &self.name)?, self.client.actor());
+        let request = PauseQueue { name, pause, actor };
+        Ok(self.client.repeat(|| self.client.store().pause_queue(request.clone(), None)).await?)
+    }
+
+    /// What its jobs fall back to from now on, where neither they nor their kind or agent say it. Replaces what was said of
+    /// the queue before. Clients and workers learn of it within seconds.
+    pub async fn set_defaults(&self, defaults: QueueDefaults) -> Result<()> {
+        let (name, actor) = (Name::parse("queue", &self.name)?, self.client.actor());
+        let request = PutQueue { name, defaults, actor };
+        Ok(self.client.repeat(|| self.client.store().put_queue(request.clone(), None)).await??)
+    }
+}
