@@ -391,7 +391,9 @@ DECLARE
   row windlass.jobs;
   known windlass.job_events;
   at timestamptz;
+  waits boolean;
   woke boolean;
+  noticed boolean;
 BEGIN
   PERFORM windlass.check_name('name', name), windlass.check_within('payload', octet_length(payload::text), 0, 65536),
     windlass.check_depth('payload', payload),
@@ -414,17 +416,21 @@ BEGIN
     RAISE EXCEPTION 'the job has finished: it is %', row.status USING ERRCODE = 'WL007';
   END IF;
   at := greatest(clock_timestamp(), row.updated_at);
-  woke := row.status = 'waiting' AND row.waiting_for = 'signal' AND row.wait_name = name AND row.due_at IS NULL
-    AND (row.deadline_at IS NULL OR row.deadline_at > at);
+  waits := row.status = 'waiting' AND row.due_at IS NULL AND (row.deadline_at IS NULL OR row.deadline_at > at);
+  woke := waits AND row.waiting_for = 'signal' AND row.wait_name = name;
+  -- Who waits for any news is woken, and the signal is kept.
+  noticed := waits AND row.waiting_for = 'news';
   PERFORM set_config('windlass_guard.door', 'open', true);
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, key, detail, is_json, payload)
   VALUES (job, row.version + 1, at, 'job_signalled', windlass.sql_actor(), row.attempt, row.generation, key,
-    json_build_object('name', name, 'woke', woke)::text, CASE WHEN payload IS NOT NULL THEN true END,
+    (jsonb_build_object('name', name, 'woke', woke)
+      || CASE WHEN noticed THEN '{"noticed": true}' ELSE '{}' END::jsonb)::text, CASE WHEN payload IS NOT NULL THEN true END,
     convert_to(payload::text, 'UTF8'));
   PERFORM set_config('windlass_guard.door', '', true);
   UPDATE windlass.jobs j SET version = j.version + 1, updated_at = at, signals = j.signals + (NOT woke)::int,
-    due_at = CASE WHEN woke THEN at ELSE j.due_at END, deadline_at = CASE WHEN woke THEN NULL ELSE j.deadline_at END,
-    wake_version = CASE WHEN woke THEN j.version + 1 ELSE j.wake_version END
+    due_at = CASE WHEN woke OR noticed THEN at ELSE j.due_at END,
+    deadline_at = CASE WHEN woke OR noticed THEN NULL ELSE j.deadline_at END,
+    wake_version = CASE WHEN woke OR noticed THEN j.version + 1 ELSE j.wake_version END
   WHERE j.id = job;
   RETURN false;
 END $$;

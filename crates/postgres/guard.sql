@@ -23,8 +23,8 @@ BEGIN
     RETURN;
   END IF;
   at := greatest(at, p.updated_at);
-  woke := p.children = 1 AND p.status = 'waiting' AND p.waiting_for = 'children' AND p.due_at IS NULL
-    AND (p.deadline_at IS NULL OR p.deadline_at > at);
+  woke := p.status = 'waiting' AND (p.children = 1 AND p.waiting_for = 'children' OR p.waiting_for = 'news')
+    AND p.due_at IS NULL AND (p.deadline_at IS NULL OR p.deadline_at > at);
   PERFORM set_config('windlass_guard.door', 'open', true);
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail)
   VALUES (p.id, p.version + 1, at, 'job_child_finished', who, p.attempt, p.generation,

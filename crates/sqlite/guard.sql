@@ -228,13 +228,13 @@ BEGIN
   WHERE job_id = OLD.id AND +status = 'pending';
   UPDATE jobs SET version = version + 1, children = children - 1,
     updated_at = (SELECT finished_at FROM jobs WHERE id = OLD.id),
-    due_at = CASE WHEN children = 1 AND status = 'waiting' AND waiting_for = 'children' AND due_at IS NULL
+    due_at = CASE WHEN (children = 1 AND waiting_for = 'children' OR waiting_for = 'news') AND status = 'waiting' AND due_at IS NULL
       AND (deadline_at IS NULL OR deadline_at > (SELECT finished_at FROM jobs WHERE id = OLD.id))
       THEN (SELECT finished_at FROM jobs WHERE id = OLD.id) ELSE due_at END,
-    wake_version = CASE WHEN children = 1 AND status = 'waiting' AND waiting_for = 'children' AND due_at IS NULL
+    wake_version = CASE WHEN (children = 1 AND waiting_for = 'children' OR waiting_for = 'news') AND status = 'waiting' AND due_at IS NULL
       AND (deadline_at IS NULL OR deadline_at > (SELECT finished_at FROM jobs WHERE id = OLD.id))
       THEN version + 1 ELSE wake_version END,
-    deadline_at = CASE WHEN children = 1 AND status = 'waiting' AND waiting_for = 'children' AND due_at IS NULL
+    deadline_at = CASE WHEN (children = 1 AND waiting_for = 'children' OR waiting_for = 'news') AND status = 'waiting' AND due_at IS NULL
       AND (deadline_at IS NULL OR deadline_at > (SELECT finished_at FROM jobs WHERE id = OLD.id))
       THEN NULL ELSE deadline_at END
   WHERE id = OLD.parent_id AND status <> 'completed' AND children > 0;

@@ -165,7 +165,7 @@ fn deadlines_that_nobody_looks_at_are_told() {
         let held = client.store().claim(request, None).await.unwrap().pop().unwrap();
         let expires_at = Some(fresh::wall_clock().plus_ms(500));
         let name = Some(Name::parse("name", "go").unwrap());
-        let wait = Wait { waits_for: WaitFor::Signal, name, until: None, expires_at };
+        let wait = Wait { waits_for: WaitFor::Signal, name, until: None, expires_at, since: 0 };
         let item = SettleItem {
             job: held.job.id,
             token: held.lease.token,

@@ -101,12 +101,18 @@ pub fn fork(from: JobId, id: JobId) -> Fork {
 
 /// A timer that fires at `BASE` plus so many milliseconds.
 pub fn sleeps_until(ms: i64) -> Outcome {
-    waits(Wait { waits_for: WaitFor::Timer, name: None, until: Some(time(ms)), expires_at: None })
+    waits(Wait { waits_for: WaitFor::Timer, name: None, until: Some(time(ms)), expires_at: None, since: 0 })
 }
 
 /// A wait for a signal, without an end.
 pub fn waits_for_signal(signal: &str) -> Outcome {
-    waits(Wait { waits_for: WaitFor::Signal, name: Some(name(signal)), until: None, expires_at: None })
+    waits(Wait {
+        waits_for: WaitFor::Signal,
+        name: Some(name(signal)),
+        until: None,
+        expires_at: None,
+        since: 0,
+    })
 }
 
 /// A wait as an outcome; what already answers it is the store's to find.

@@ -6,7 +6,9 @@ use windlass_core::limits::{CRASHES_MAX, MAX_RETRIES_MAX};
 use windlass_core::status::legal;
 use windlass_core::unique::Policy;
 use windlass_core::wait::ApprovalStatus;
-use windlass_core::{Event, EventKind, Facts, Filter, Job, JobId, Metadata, Payload, Status, Version};
+use windlass_core::{
+    Event, EventKind, Facts, Filter, Job, JobId, Metadata, Payload, Status, Version, WaitFor,
+};
 use windlass_store::{FeedEvent, FindKey, JobView, List, ListApprovals, Listed, ReadFeed, ReadLogs};
 
 /// Walks everything in the store and checks rows, logs, keys, feed, counts and approvals against each other.
@@ -161,9 +163,12 @@ fn check_pointers(job: &Job, log: &[Event]) {
     assert!(waiting.is_none_or(|e| matches!(e.what, EventKind::JobWaiting(_))), "a wait: {waiting:?}");
     assert!(job.status != Status::Waiting || waiting.is_some(), "a waiting job knows its wait: {job:?}");
     if let Some(event) = target(job.wake_version) {
+        // What came before such a wait began can be what ends it.
+        let is_for_news = waiting
+            .is_some_and(|e| matches!(&e.what, EventKind::JobWaiting(d) if d.waits_for == WaitFor::News));
         let wakes = match &event.what {
             EventKind::JobSignalled(_) | EventKind::JobWoken(_) | EventKind::JobApprovalAsked(_) => true,
-            EventKind::JobChildFinished(d) => d.woke,
+            EventKind::JobChildFinished(d) => d.woke || is_for_news,
             EventKind::JobApprovalVoted(d) => d.woke,
             _ => false,
         };

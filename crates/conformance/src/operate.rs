@@ -746,7 +746,7 @@ fn child_of(bed: &Bed, parent: JobId) -> NewJob {
 
 /// A wait for all children, without an end.
 fn joins() -> Outcome {
-    waits(Wait { waits_for: WaitFor::Children, name: None, until: None, expires_at: None })
+    waits(Wait { waits_for: WaitFor::Children, name: None, until: None, expires_at: None, since: 0 })
 }
 
 fn count(answers: &[Answer], wanted: &Answer) -> usize {

@@ -414,6 +414,7 @@ pub async fn run_times_and_reasons_outside_their_limits_are_refused(bed: Bed) {
             name: None,
             until,
             expires_at: None,
+            since: 0,
         })
     };
     is_invalid(&bed.settles(&held, wait(None), at(1)).await, "until");

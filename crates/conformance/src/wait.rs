@@ -1,8 +1,8 @@
 //! Waits: a job that waits holds no worker, and what it waits for is never lost.
 
 use crate::{
-    Bed, at, completes, fails_for_good, for_approval, for_children, for_signal, for_timer, is_invalid, json,
-    key, name, note, redrive, stop, time,
+    Bed, at, completes, fails_for_good, for_approval, for_children, for_news, for_signal, for_timer,
+    is_invalid, json, key, name, note, redrive, stop, time,
 };
 use windlass_core::wait::WakeOutcome;
 use windlass_core::{
@@ -28,6 +28,7 @@ macro_rules! wait_laws {
             children_that_finished_early_do_not_block_the_wait,
             a_redriven_child_is_waited_for_again,
             a_redriven_parent_waits_only_for_children_that_live,
+            news_is_any_signal_and_the_end_of_any_child,
             a_wait_that_expires_wakes_with_that_outcome,
             a_signal_after_the_expiry_is_kept_for_later,
             a_waiting_job_is_never_claimed_by_accident,
@@ -67,7 +68,7 @@ pub(crate) async fn sends(bed: &Bed, request: Signal, ms: i64) -> Answer {
 
 pub(crate) async fn woken(bed: &Bed, job: JobId) -> usize {
     let woke = |what: &EventKind| match what {
-        EventKind::JobSignalled(d) => d.woke,
+        EventKind::JobSignalled(d) => d.woke || d.noticed,
         EventKind::JobChildFinished(d) => d.woke,
         _ => false,
     };
@@ -219,6 +220,52 @@ pub async fn a_parent_wakes_when_its_last_child_finished(bed: Bed) {
     });
     let expected = [(children[0].id, Status::Completed, false), (children[1].id, Status::Failed, true)];
     assert_eq!(told.collect::<Vec<_>>(), expected);
+}
+
+/// M5, M8: whoever waits for news is woken by whatever comes first, and a signal that does so is kept.
+pub async fn news_is_any_signal_and_the_end_of_any_child(bed: Bed) {
+    let parent = bed.a_held_job("p", at(0)).await;
+    let id = parent.job.id;
+    let children = bed.enqueue_all(vec![child(&bed, &parent), child(&bed, &parent)], at(1)).await;
+    let held = bed.claims("w", 9, at(1)).await;
+    let seen = bed.row(id).await.version;
+    bed.waits(&parent, for_news(seen), at(2)).await.expect("the holder may wait");
+    assert_eq!(bed.claims("p", 9, at(3)).await, [], "nothing came");
+    bed.settles(&held[0], completes(), at(4)).await.expect("the holder may complete");
+    let (parent, wake) = resumed(&bed, "p", 4).await;
+    assert_eq!((wake.waited_for, wake.outcome), (WaitFor::News, WakeOutcome::News), "one child is missing");
+
+    // What came since it looked ends the wait at once; what it has seen does not.
+    bed.waits(&parent, for_news(seen), at(5)).await.expect("the holder may wait");
+    let (parent, wake) = resumed(&bed, "p", 5).await;
+    assert_eq!((wake.waited_for, wake.outcome), (WaitFor::News, WakeOutcome::News));
+    let seen = bed.row(id).await.version;
+    bed.waits(&parent, for_news(seen), at(6)).await.expect("the holder may wait");
+    assert_eq!(bed.claims("p", 9, at(6)).await, [], "nothing new");
+
+    sends(&bed, keyed(id, "k", "ann"), 7).await.expect("a signal is taken");
+    sends(&bed, keyed(id, "l", "bob"), 7).await.expect("a signal is taken");
+    assert_eq!(bed.row(id).await.signals, 2, "both are kept");
+    let (parent, wake) = resumed(&bed, "p", 7).await;
+    assert_eq!((wake.waited_for, wake.outcome), (WaitFor::News, WakeOutcome::News));
+    for sender in ["ann", "bob"] {
+        let parent = if sender == "ann" { parent.clone() } else { resumed(&bed, "p", 8).await.0 };
+        bed.waits(&parent, for_signal("go"), at(8)).await.expect("the holder may wait");
+        assert_eq!(
+            bed.store.job(id, at(8)).await.expect("an answer").expect("a job").job.signals,
+            i32::from(sender == "ann")
+        );
+    }
+    let (parent, wake) = resumed(&bed, "p", 9).await;
+    assert_eq!((wake.outcome, wake.payload), (WakeOutcome::Signalled, from("bob")));
+
+    let seen = bed.row(id).await.version;
+    let wait = windlass_core::Wait { expires_at: Some(time(20)), ..for_news(seen) };
+    bed.waits(&parent, wait, at(10)).await.expect("the holder may wait");
+    bed.sweeps(at(20)).await;
+    let (_, wake) = resumed(&bed, "p", 20).await;
+    assert_eq!((wake.waited_for, wake.outcome), (WaitFor::News, WakeOutcome::Expired));
+    assert_eq!(bed.row(children[1].id).await.status, Status::Running, "the other child goes on");
 }
 
 /// M8

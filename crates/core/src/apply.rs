@@ -147,7 +147,12 @@ impl Job {
                 self.signals -= i32::from(d.waits_for == WaitFor::Signal && d.answered_by.is_some());
             }
             EventKind::JobSignalled(d) if d.woke => self.wake(event),
-            EventKind::JobSignalled(_) => self.signals += 1,
+            EventKind::JobSignalled(d) => {
+                self.signals += 1;
+                if d.noticed {
+                    self.wake(event);
+                }
+            }
             EventKind::JobWoken(_) => self.wake(event),
             EventKind::JobChildrenAdded(d) => self.children += d.children.len() as i32,
             EventKind::JobChildFinished(d) => {

@@ -459,7 +459,8 @@ fn signal(
     }
     fits("payload", payload.as_ref(), limits::EVENT_PAYLOAD_MAX_BYTES)?;
     let woke = awaits(job, WaitFor::Signal, Some(&name), now);
-    let what = EventKind::JobSignalled(event::Signalled { name, woke });
+    let noticed = awaits(job, WaitFor::News, None, now);
+    let what = EventKind::JobSignalled(event::Signalled { name, woke, noticed });
     Ok(Move::new(job, now, actor, what).payload(payload).done())
 }
 
@@ -484,7 +485,8 @@ fn add_children(
 }
 
 fn child_finished(job: &Job, child: JobId, status: Status, now: Timestamp) -> Move {
-    let woke = job.children == 1 && awaits(job, WaitFor::Children, None, now);
+    let is_last = job.children == 1 && awaits(job, WaitFor::Children, None, now);
+    let woke = is_last || awaits(job, WaitFor::News, None, now);
     let what = EventKind::JobChildFinished(event::ChildFinished { child, status, woke });
     Move::new(job, now, Actor::engine(), what).done()
 }

@@ -212,6 +212,9 @@ details! {
         name: Name,
         /// Whether a wait took it at once; else it is kept.
         woke: bool,
+        /// Whether it is kept and woke a job that waits for any news.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        noticed: bool,
     }
     /// Detail of [`EventKind::JobWoken`]: the wait expired.
     Woken {

@@ -125,6 +125,8 @@ pub struct Found {
     pub approval: Option<Approval>,
     /// Why it was denied, if it was.
     pub denial: Option<String>,
+    /// The first news that the holder has not seen.
+    pub news: Option<Version>,
 }
 
 pub(crate) fn settle(job: &Job, hash: LeaseHash, outcome: Outcome, now: Timestamp) -> Result<Move, Refusal> {
@@ -210,6 +212,10 @@ fn wait_on(job: &Job, wait: Wait, found: Found, now: Timestamp) -> Result<Move, 
             detail.due_at = found.signal.map(|_| now);
         }
         WaitFor::Children => detail.due_at = (job.children == 0).then_some(now),
+        WaitFor::News => {
+            detail.answered_by = found.news;
+            detail.due_at = found.news.map(|_| now);
+        }
         WaitFor::Approval => {
             detail.name.as_ref().ok_or_else(|| missing("name"))?;
             let approval = found.approval.ok_or(Refusal::ApprovalNotFound)?;

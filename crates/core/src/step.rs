@@ -127,7 +127,7 @@ fn ended(waiting: &Event, until: &Event, events: &[Event]) -> Option<RecordedWai
 fn ends_wait(what: &EventKind) -> bool {
     match what {
         EventKind::JobWoken(_) => true,
-        EventKind::JobSignalled(d) => d.woke,
+        EventKind::JobSignalled(d) => d.woke || d.noticed,
         EventKind::JobChildFinished(d) => d.woke,
         EventKind::JobApprovalVoted(d) => d.woke,
         _ => false,
@@ -144,6 +144,7 @@ pub fn wake(waiting: &Event, ended_by: Option<&Event>) -> Option<Wake> {
         WaitFor::Signal => WakeOutcome::Signalled,
         WaitFor::Timer => WakeOutcome::Fired,
         WaitFor::Children => WakeOutcome::Joined,
+        WaitFor::News => WakeOutcome::News,
     };
     let signal = ended_by.filter(|e| matches!(e.what, EventKind::JobSignalled(_)));
     Some(Wake {
@@ -162,6 +163,12 @@ pub fn denial(events: &[Event], approval: ApprovalId) -> Option<String> {
         }
         _ => None,
     })
+}
+
+/// The first signal or end of a child after a version.
+pub fn news(events: &[Event], since: Version) -> Option<Version> {
+    let is_news = |e: &&Event| matches!(e.what, EventKind::JobSignalled(_) | EventKind::JobChildFinished(_));
+    events.iter().filter(|e| e.version > since).find(is_news).map(|e| e.version)
 }
 
 /// The oldest signal of this name that no wait has taken.

@@ -21,11 +21,13 @@ pub enum WaitFor {
     Timer,
     /// All its children to finish.
     Children,
+    /// Any signal, which is kept, or the end of any child: for a holder that looks itself at what came first.
+    News,
 }
 
 impl WaitFor {
     /// Every kind of wait.
-    pub const ALL: [Self; 4] = [Self::Approval, Self::Signal, Self::Timer, Self::Children];
+    pub const ALL: [Self; 5] = [Self::Approval, Self::Signal, Self::Timer, Self::Children, Self::News];
 
     /// The word for it.
     pub const fn as_str(self) -> &'static str {
@@ -34,6 +36,7 @@ impl WaitFor {
             Self::Signal => "signal",
             Self::Timer => "timer",
             Self::Children => "children",
+            Self::News => "news",
         }
     }
 
@@ -55,6 +58,8 @@ pub enum WakeOutcome {
     Fired,
     /// The last child finished.
     Joined,
+    /// Some signal came, or some child finished.
+    News,
     /// It did not come in time.
     Expired,
 }
@@ -81,8 +86,10 @@ pub struct Wait {
     pub name: Option<Name>,
     /// When a timer fires.
     pub until: Option<Timestamp>,
-    /// When to stop waiting for a signal or children; an approval brings its own expiry.
+    /// When to stop waiting for a signal, children or news; an approval brings its own expiry.
     pub expires_at: Option<Timestamp>,
+    /// For news: how much of the job's log its holder has seen.
+    pub since: i64,
 }
 
 /// A decision by one voter.

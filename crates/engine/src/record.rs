@@ -16,6 +16,8 @@ pub(crate) struct Names {
     children: HashSet<Name>,
     /// How many signals of a name this attempt has taken.
     signals: HashMap<Name, usize>,
+    /// How many races of the same contenders this attempt ran.
+    pub(crate) races: HashMap<String, usize>,
 }
 
 /// What earlier attempts left on record, found by name.

@@ -59,14 +59,14 @@ impl Attempt {
     /// Sleeps until a moment without a worker.
     pub async fn sleep_until(&self, name: &Name, until: Timestamp) -> Result<Wake, HandlerError> {
         let (waits_for, name) = (WaitFor::Timer, Some(name.clone()));
-        self.wait(Wait { waits_for, name, until: Some(until), expires_at: None }).await
+        self.wait(Wait { waits_for, name, until: Some(until), expires_at: None, since: 0 }).await
     }
 
     /// Waits for a signal of this name, which may have come before. Past the expiry the wait ends without it.
     pub async fn wait_for(&self, name: &Name, expires: Option<Duration>) -> Result<Wake, HandlerError> {
         let (waits_for, name) = (WaitFor::Signal, Some(name.clone()));
         let expires_at = expires.map(|duration| self.after(duration));
-        self.wait(Wait { waits_for, name, until: None, expires_at }).await
+        self.wait(Wait { waits_for, name, until: None, expires_at, since: 0 }).await
     }
 
     /// Waits for the next signal of this name: the first call of an attempt gives the first that the job took here, and so on.
@@ -76,8 +76,13 @@ impl Attempt {
         if let Some(wake) = self.on_record().await?.waits.get(&key).and_then(|wakes| wakes.get(place)) {
             return Ok(wake.clone());
         }
-        let wait =
-            Wait { waits_for: WaitFor::Signal, name: Some(name.clone()), until: None, expires_at: None };
+        let wait = Wait {
+            waits_for: WaitFor::Signal,
+            name: Some(name.clone()),
+            until: None,
+            expires_at: None,
+            since: 0,
+        };
         Err(self.wait_anew(wait).await)
     }
 
@@ -96,13 +101,13 @@ impl Attempt {
     /// A wait for all children.
     pub fn children(&self, name: &Name, expires: Option<Duration>) -> Wait {
         let expires_at = expires.map(|duration| self.after(duration));
-        Wait { waits_for: WaitFor::Children, name: Some(name.clone()), until: None, expires_at }
+        Wait { waits_for: WaitFor::Children, name: Some(name.clone()), until: None, expires_at, since: 0 }
     }
 
     /// Waits for an approval that was asked for; its denial or expiry fails the job.
     pub async fn approval(&self, name: &Name) -> Result<Wake, HandlerError> {
         let (waits_for, name) = (WaitFor::Approval, Some(name.clone()));
-        self.wait(Wait { waits_for, name, until: None, expires_at: None }).await
+        self.wait(Wait { waits_for, name, until: None, expires_at: None, since: 0 }).await
     }
 
     /// Asks for an approval. Asking again while it is undecided makes a new link and voids the old one.
@@ -139,7 +144,7 @@ impl Attempt {
         Ok(AskedFor { approval: asked.approval, link })
     }
 
-    fn after(&self, duration: Duration) -> Timestamp {
+    pub(crate) fn after(&self, duration: Duration) -> Timestamp {
         let ms = match duration {
             // As late as a store accepts, by a clock that may be a little ahead of it.
             Duration::MAX => HORIZON_MS - 86_400_000,

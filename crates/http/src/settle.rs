@@ -346,6 +346,7 @@ pub(crate) async fn wait(call: Call) -> Reply {
         name: body.name.map(|name| Name::parse("name", name)).transpose()?,
         until: body.until.map(Moment::resolve),
         expires_at: body.expires.map(Moment::resolve),
+        since: 0,
     };
     one(&call, job, token, Outcome::Wait(wait, Found::default())).await
 }

@@ -3,7 +3,7 @@
 use crate::state::{Entry, State, in_batch};
 use windlass_core::decide::{Command, decide};
 use windlass_core::outcome::Found;
-use windlass_core::step::{denial, kept_signal};
+use windlass_core::step::{denial, kept_signal, news};
 use windlass_core::wait::{Wait, WaitFor};
 use windlass_core::{Answer, Done, Outcome, Timestamp};
 use windlass_store::{Settle, SettleItem};
@@ -37,6 +37,9 @@ impl State {
 
     /// What already answers a wait.
     fn found(&self, entry: &Entry, wait: &Wait) -> Found {
+        if wait.waits_for == WaitFor::News {
+            return Found { news: news(&entry.events, wait.since), ..Found::default() };
+        }
         let Some(name) = &wait.name else { return Found::default() };
         match wait.waits_for {
             WaitFor::Signal if entry.job.signals > 0 => {
@@ -46,7 +49,7 @@ impl State {
                 let newest = self.newest_approval(entry, name);
                 let known = newest.filter(|approval| approval.counts_for(&entry.job));
                 let denial = known.and_then(|approval| denial(&entry.events, approval.id));
-                Found { signal: None, approval: known.cloned(), denial }
+                Found { approval: known.cloned(), denial, ..Found::default() }
             }
             _ => Found::default(),
         }

@@ -347,7 +347,7 @@ COMMENT ON COLUMN windlass.jobs.version IS 'Events ever written in its log.';
 COMMENT ON COLUMN windlass.jobs.generation IS 'How often it was redriven.';
 COMMENT ON COLUMN windlass.jobs.progress IS '0 to 100.';
 COMMENT ON COLUMN windlass.jobs.stage IS 'Free text of its handler: where it is.';
-COMMENT ON COLUMN windlass.jobs.waiting_for IS 'approval, signal, timer or children, exactly while waiting.';
+COMMENT ON COLUMN windlass.jobs.waiting_for IS 'approval, signal, timer, children or news, exactly while waiting.';
 COMMENT ON COLUMN windlass.jobs.wait_name IS 'Name of what it waits for.';
 COMMENT ON COLUMN windlass.jobs.wait_version IS 'Version of the event of its last wait.';
 COMMENT ON COLUMN windlass.jobs.wake_version IS 'Version of the event that ended that wait.';

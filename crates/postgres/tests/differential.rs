@@ -36,7 +36,7 @@ struct Sql {
 
 /// The functions of the SQL API that read the clock.
 const CLOCKED: &str = "SELECT pg_get_functiondef(p.oid) FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-    WHERE n.nspname = 'windlass' AND p.proname IN ('enqueue', 'cancel', 'signal', 'assert_lease', 'complete')";
+    WHERE n.nspname = 'windlass' AND p.proname IN ('enqueue_one', 'cancel', 'signal', 'assert_lease', 'complete')";
 
 impl Sql {
     /// Lives have a time of their own: here the functions read it from a setting. All else is as it is everywhere.

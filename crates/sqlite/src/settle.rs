@@ -8,7 +8,7 @@ use windlass_core::decide::{Command, decide};
 use windlass_core::limits::{self, BATCH_MAX, PAYLOAD_MAX_BYTES};
 use windlass_core::outcome::Found;
 use windlass_core::payload::fits;
-use windlass_core::step::{denial, kept_signal};
+use windlass_core::step::{denial, kept_signal, news};
 use windlass_core::wait::{ApprovalStatus, Wait};
 use windlass_core::{
     Answer, Done, Job, JobId, Outcome, Payload, Refusal, Status, Timestamp, Version, WaitFor,
@@ -87,6 +87,9 @@ impl Tx<'_, '_> {
 
     /// What already answers a wait.
     fn found(&self, job: &Job, wait: &Wait) -> Tried<Found> {
+        if wait.waits_for == WaitFor::News {
+            return Ok(Found { news: news(&self.remembered(job.id)?, wait.since), ..Found::default() });
+        }
         let Some(name) = &wait.name else { return Ok(Found::default()) };
         let signal = if wait.waits_for == WaitFor::Signal && job.signals > 0 {
             kept_signal(&self.remembered(job.id)?, name, job.steps_from)
@@ -103,7 +106,7 @@ impl Tx<'_, '_> {
             }
             _ => None,
         };
-        Ok(Found { signal, approval, denial })
+        Ok(Found { signal, approval, denial, news: None })
     }
 }
 

@@ -1,5 +1,9 @@
 //! The pages of `docs/learn`, so that their code is compiled and run with the other doctests.
 
+/// The program on the first page compiles as it is pasted.
+#[doc = include_str!("../../../README.md")]
+pub struct Readme;
+
 #[doc = include_str!("../../../docs/learn/first-job.md")]
 pub struct FirstJob;
 

@@ -2,6 +2,8 @@
 
 mod support;
 
+use std::path::Path;
+use std::process::Command;
 use support::run;
 
 fn run_on_sqlite(name: &str) -> String {
@@ -47,6 +49,12 @@ fn saga() {
     assert!(said.contains(booked) && said.ends_with(undone), "{said}");
 }
 
+/// J11, M5, M8
+#[test]
+fn shop() {
+    support::is_shop(&run_on_sqlite("shop"));
+}
+
 /// M13
 #[test]
 fn shutdown() {
@@ -56,4 +64,39 @@ fn shutdown() {
     assert!(said.starts_with(first), "{said}");
     assert_eq!(said.matches("baking").count(), 1, "nothing new was begun: {said}");
     assert_eq!(said.matches("is completed").count(), 1, "{said}");
+}
+
+/// The first page's `Cargo.toml` lines and its program, pasted into a package of their own, compile. Nothing is downloaded:
+/// the versions are those that this build has.
+#[test]
+fn the_readme_compiles_as_pasted() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = std::fs::read_to_string(root.join("README.md")).expect("a README");
+    let block = |fence: &str| {
+        let (_, rest) = readme.split_once(fence).unwrap_or_else(|| panic!("README has no {fence}"));
+        rest.split_once("\n```").expect("a block that ends").0.to_owned()
+    };
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("readme");
+    let package = target.join("package");
+    std::fs::create_dir_all(package.join("src")).expect("a folder");
+    let windlass = root.join("crates/windlass");
+    let manifest = format!(
+        "[package]\nname = \"pasted\"\nedition = \"2024\"\n[workspace]\n{}\n[patch.crates-io]\nwindlass = {{ path = {:?} }}\n",
+        block("```toml\n"),
+        windlass.display(),
+    );
+    std::fs::write(package.join("Cargo.toml"), manifest).expect("a manifest");
+    std::fs::write(package.join("src/main.rs"), block("```rust,no_run\n")).expect("a program");
+    std::fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock")).expect("the versions of this build");
+    let cargo = |arguments: &[&str]| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(arguments).arg("--offline").current_dir(&package).env("CARGO_TARGET_DIR", &target);
+        let ran = cargo.output().expect("cargo runs");
+        assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+        String::from_utf8_lossy(&ran.stdout).into_owned()
+    };
+    cargo(&["check", "--quiet"]);
+    // A program that embeds Windlass decides for itself whether its JSON keeps the order of keys.
+    let features = cargo(&["tree", "--edges", "normal,features", "--invert", "serde_json"]);
+    assert!(features.contains("windlass") && !features.contains("preserve_order"), "{features}");
 }

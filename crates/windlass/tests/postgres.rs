@@ -451,6 +451,7 @@ fn the_examples_that_need_a_server() {
     let expected = "after the rollback: job is not there\nbefore the commit: job is not there\n\
                     after the commit: job is there\norder 2 is shipped\n";
     assert_eq!(said, expected);
+    support::is_shop(&support::run("shop", &url));
     let said = support::run("exactly_once", &url);
     let expected = "attempt 1: 500 cents, not committed yet\nattempt 2: 500 cents, not committed yet\n\
                     the balance is 500\n";

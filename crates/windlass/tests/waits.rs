@@ -2,12 +2,13 @@
 
 mod support;
 
+use futures_util::{StreamExt, TryStreamExt};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use support::{Add, Task, task};
 use windlass::testing::Rig;
-use windlass::{Context, Decision, HandlerError, Job, Status, Worker};
+use windlass::{Context, Decision, HandlerError, Job, Status, Winner, Worker};
 
 const HOUR: Duration = Duration::from_secs(3_600);
 
@@ -220,4 +221,132 @@ async fn the_rig_tells_what_was_enqueued() {
 #[should_panic(expected = "no add like that was enqueued")]
 async fn the_rig_complains_about_what_was_not() {
     Rig::new().assert_enqueued::<Add>(|_| true).await;
+}
+
+fn told(winner: &Winner) -> Result<String, HandlerError> {
+    Ok(match winner {
+        Winner::Signal(signal) => format!("{} {}", signal.name(), signal.read::<u64>()?),
+        Winner::Timer => "timer".into(),
+        Winner::Child(_) => "child".into(),
+        other => format!("{other:?}"),
+    })
+}
+
+/// What races a timer of an hour, two signals and a child; then it waits once more, so that the race is seen again.
+fn racer(rig: &Rig) -> Worker {
+    let handler = |_: Task, ctx: Context| async move {
+        let child = ctx.spawn("child", Add(1, 2)).queue("children").await?;
+        let race = ctx.race().timer(HOUR).signal("paid").signal("refused").child(child.id());
+        let first = told(&race.await?)?;
+        let then = ctx.wait_for::<u64>("then").await?;
+        // What lost is kept: a signal that did not win, and the second of a name.
+        let next: u64 = ctx.recv("paid").await?;
+        Ok(format!("{first}, {then}, {next}"))
+    };
+    worker(rig, handler).queue("children", 1).handle(|Add(a, b), _: Context| async move { Ok(a + b) })
+}
+
+/// M5, M8: a race is won by what came first, is put on record, and everybody who lost stays as it is.
+#[tokio::test]
+async fn a_race_is_won_once() {
+    for (what, expected) in [
+        ("paid", "paid 7, 1, 8"),
+        ("refused", "refused 9, 1, 8"),
+        ("timer", "timer, 1, 8"),
+        ("child", "child, 1, 8"),
+        ("child, then paid", "child, 1, 7"),
+        ("paid, then child", "paid 7, 1, 8"),
+    ] {
+        let rig = Rig::new();
+        let (client, worker) = (rig.client(), racer(&rig));
+        let children = client.queue("children");
+        children.pause().await.unwrap();
+        let id = client.enqueue(task("")).await.unwrap().id;
+        assert_eq!(rig.drain(&worker).await.len(), 1, "{what}: it waits");
+        assert_eq!(rig.status(id).await, Status::Waiting);
+        for (n, event) in what.split(", then ").enumerate() {
+            // Both come before the job is run again: the first of them wins.
+            rig.advance(Duration::from_secs(1));
+            match event {
+                "paid" => assert!(!client.signal(id, "paid", 7).await.unwrap()),
+                "refused" => assert!(!client.signal(id, "refused", 9).await.unwrap()),
+                "timer" => rig.advance(HOUR),
+                _ => {
+                    children.resume().await.unwrap();
+                    let only = Worker::new(client.clone())
+                        .queue("children", 1)
+                        .handle(|Add(a, b), _: Context| async move { Ok(a + b) });
+                    assert_eq!(rig.drain(&only).await.len(), 1, "{what} {n}");
+                }
+            }
+        }
+        rig.drain(&worker).await;
+        for (name, value) in [("then", 1), ("paid", 8)] {
+            // Where a payment was kept it is done already.
+            if rig.status(id).await == Status::Waiting {
+                client.signal(id, name, value).await.unwrap();
+                rig.drain(&worker).await;
+            }
+        }
+        assert_eq!(rig.output::<Task>(id).await, expected, "{what}");
+        let view = rig.view(id).await;
+        assert_eq!((view.job.retries, view.job.crashes), (0, 0), "{what}");
+    }
+}
+
+/// Races in a loop are apart from each other; a signal is taken by one of them.
+#[tokio::test]
+async fn races_in_a_loop() {
+    let rig = Rig::new();
+    let worker = worker(&rig, |_, ctx| async move {
+        let mut seen = Vec::new();
+        while seen.len() < 4 {
+            seen.push(told(&ctx.race().signal("tick").timer(HOUR).await?)?);
+        }
+        Ok(seen.join(", "))
+    });
+    let client = rig.client();
+    let id = client.enqueue(task("")).await.unwrap().id;
+    client.signal(id, "tick", 1).await.unwrap();
+    client.signal(id, "tick", 2).await.unwrap();
+    rig.drain(&worker).await;
+    rig.advance(HOUR);
+    rig.drain(&worker).await;
+    client.signal(id, "tick", 3).await.unwrap();
+    rig.drain(&worker).await;
+    assert_eq!(rig.output::<Task>(id).await, "tick 1, tick 2, timer, tick 3");
+}
+
+#[tokio::test]
+async fn signals_are_a_stream_too() {
+    let rig = Rig::new();
+    let worker = worker(&rig, |_, ctx| async move {
+        let numbers = ctx.signals::<u64>("number").try_take_while(|n| std::future::ready(Ok(*n > 0)));
+        let numbers: Vec<u64> = numbers.boxed().try_collect().await?;
+        Ok(format!("{numbers:?}"))
+    });
+    let client = rig.client();
+    let id = client.enqueue(task("")).await.unwrap().id;
+    for n in [3, 1, 2, 0] {
+        client.signal(id, "number", n).await.unwrap();
+        rig.drain(&worker).await;
+    }
+    assert_eq!(rig.output::<Task>(id).await, "[3, 1, 2]");
+}
+
+/// A race needs somebody who can win it, and only children of the job are raced.
+#[tokio::test]
+async fn a_race_that_makes_no_sense_is_refused() {
+    let rig = Rig::new();
+    let stranger = rig.client().enqueue(Add(1, 2)).queue("elsewhere").await.unwrap().id;
+    let worker = worker(&rig, move |job: Task, ctx| async move {
+        let race = if job.text == "empty" { ctx.race() } else { ctx.race().child(stranger) };
+        race.await.map(|winner| format!("{winner:?}"))
+    });
+    for (text, code) in [("empty", "invalid"), ("stranger", "not_a_child")] {
+        let id = rig.client().enqueue(task(text)).await.unwrap().id;
+        rig.drain(&worker).await;
+        let view = rig.view(id).await;
+        assert_eq!(view.job.error_code.map(|code| code.to_string()).as_deref(), Some(code), "{text}");
+    }
 }

@@ -47,7 +47,7 @@ pub(super) fn promise(k: usize, hash: usize) -> Idempotency {
 fn outcome(end: &End, now: Timestamp) -> Outcome {
     let wait = |waits_for, name: Option<Name>, until, expires_ms: Option<i64>| {
         let expires_at = expires_ms.map(|ms| now.plus_ms(ms));
-        Outcome::Wait(Wait { waits_for, name, until, expires_at }, Found::default())
+        Outcome::Wait(Wait { waits_for, name, until, expires_at, since: 0 }, Found::default())
     };
     match end {
         End::Complete => crate::completes(),
@@ -62,6 +62,12 @@ fn outcome(end: &End, now: Timestamp) -> Outcome {
             wait(WaitFor::Signal, Some(name(["s0", "s1"][*n])), None, *expires_ms)
         }
         End::Children { expires_ms } => wait(WaitFor::Children, None, None, *expires_ms),
+        End::News { expires_ms, has_seen_all } => {
+            let since = if *has_seen_all { i64::MAX } else { 0 };
+            let expires_at = expires_ms.map(|ms| now.plus_ms(ms));
+            let wait = Wait { waits_for: WaitFor::News, name: None, until: None, expires_at, since };
+            Outcome::Wait(wait, Found::default())
+        }
         End::Approval(gate) => wait(WaitFor::Approval, Some(name(["g0", "g1"][*gate])), None, None),
     }
 }

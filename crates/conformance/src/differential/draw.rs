@@ -67,6 +67,8 @@ fn end() -> impl Strategy<Value = End> {
         1 => some_ms().prop_map(End::Timer),
         2 => (0..2usize, of(some_ms())).prop_map(|(name, expires_ms)| End::Signal { name, expires_ms }),
         2 => of(some_ms()).prop_map(|expires_ms| End::Children { expires_ms }),
+        2 => (of(some_ms()), any::<bool>())
+            .prop_map(|(expires_ms, has_seen_all)| End::News { expires_ms, has_seen_all }),
         4 => (0..2usize).prop_map(End::Approval),
     ]
 }

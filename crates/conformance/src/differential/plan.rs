@@ -58,6 +58,7 @@ pub enum End {
     Timer(i64),
     Signal { name: usize, expires_ms: Option<i64> },
     Children { expires_ms: Option<i64> },
+    News { expires_ms: Option<i64>, has_seen_all: bool },
     Approval(usize),
 }
 
