@@ -49,6 +49,7 @@ impl WaitFor {
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum WakeOutcome {
     /// The approval was given.
     Approved,
@@ -62,6 +63,20 @@ pub enum WakeOutcome {
     News,
     /// It did not come in time.
     Expired,
+}
+
+impl WakeOutcome {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Approved => "approved",
+            Self::Signalled => "signalled",
+            Self::Fired => "fired",
+            Self::Joined => "joined",
+            Self::News => "news",
+            Self::Expired => "expired",
+        }
+    }
 }
 
 /// Why the next execution runs: how the job's last wait ended.

@@ -12,10 +12,11 @@ use crate::offer::Offers;
 use crate::policy::{Policies, Policy};
 use crate::repeat::Pause;
 use crate::run::at;
+use crate::service::Sweeper;
 use crate::settle::{self, Ended};
 use crate::shutdown::{Level, Shutdown};
-use crate::task::{keep, panic_message};
-use crate::{cancels, heartbeat, register, sweeper};
+use crate::task::{inside, keep, panic_message};
+use crate::{cancels, health, heartbeat, register};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::panic::AssertUnwindSafe;
@@ -59,7 +60,7 @@ pub(crate) struct Shared {
     /// There may be room for a claim.
     pub(crate) work: Notify,
     /// There may be a deadline that has passed.
-    pub(crate) sweep: Notify,
+    pub(crate) sweep: Arc<Notify>,
     /// When jobs that this worker let go are due again.
     pub(crate) soon: DueTimers,
     /// Replaced as a whole when the store's defaults change; read once per claim.
@@ -78,12 +79,7 @@ impl Shared {
     /// Asks the store. What the store spawns for it lives on the caller's runtime, as for all others who use this
     /// store: connections that it opens there outlive this worker.
     pub(crate) async fn ask<T>(&self, call: impl Future<Output = T>) -> T {
-        let mut call = std::pin::pin!(call);
-        std::future::poll_fn(|cx| {
-            let _inside = self.handlers_on.enter();
-            call.as_mut().poll(cx)
-        })
-        .await
+        inside(&self.handlers_on, call).await
     }
 
     /// Hands an attempt's end to whoever settles.
@@ -183,13 +179,22 @@ pub(crate) async fn run(
         () = open_apart(&shared, renewal_store) => {}
         () = keep("cancels", || cancels::watch(again())) => {}
         () = keep("register", || register::run(again())) => {}
-        () = keep("sweeper", || sweeper::run(again())) => {}
+        () = keep("sweeper", || sweeper(again()).run(Shutdown::new())) => {}
     }
     let forgotten = shared.ask(shared.store.remove_worker(shared.identity.clone(), None));
     if !matches!(timeout(LAST, forgotten).await, Ok(Ok(()))) {
         tracing::debug!(worker = %shared.identity, "the worker could not take its name off the list; it expires there");
     }
     shared.health.stopped();
+}
+
+/// Looks at deadlines as long as the worker lives.
+fn sweeper(shared: Arc<Shared>) -> Sweeper {
+    let sweeper = Sweeper::new(Arc::clone(&shared.store)).overdue(Arc::clone(&shared.sweep));
+    sweeper.asks_on(shared.handlers_on.clone()).heard(move |looked| match looked {
+        Ok(()) => shared.health.answered(health::Line::Work),
+        Err(error) => shared.health.failed(health::Line::Work, &error),
+    })
 }
 
 /// Opens the heart's own store, again until it works.

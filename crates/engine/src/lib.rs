@@ -7,6 +7,7 @@
 //! | what a handler is given and may ask for | [`Attempt`] |
 //! | how a handler says what went wrong | [`HandlerError`] |
 //! | one claimed job, from start to outcome | [`run_once`] |
+//! | what servers and workers run alike: deadlines, queues' policies | [`service`] |
 //! | ending in two steps | [`Shutdown`] |
 //! | whether the worker works, for readiness | [`Health`] |
 //! | what a job falls back to | [`Policies`] |
@@ -42,11 +43,11 @@ mod register;
 mod repeat;
 mod report;
 mod run;
+pub mod service;
 mod settle;
 mod shutdown;
 mod spawn;
 mod start;
-mod sweeper;
 mod task;
 mod trace;
 mod wait;

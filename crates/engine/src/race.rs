@@ -32,6 +32,7 @@ pub enum Contender {
 
 /// Who won.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Won {
     /// Which of the contenders, counted from 0.
     pub place: usize,

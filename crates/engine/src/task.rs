@@ -28,6 +28,16 @@ pub(crate) fn detach_on(runtime: &Handle, task: impl Future<Output = ()> + Send 
     });
 }
 
+/// Polls a call of a store inside a runtime: what the store spawns for it, such as a connection, lives there.
+pub(crate) async fn inside<T>(runtime: &Handle, call: impl Future<Output = T>) -> T {
+    let mut call = std::pin::pin!(call);
+    std::future::poll_fn(|cx| {
+        let _inside = runtime.enter();
+        call.as_mut().poll(cx)
+    })
+    .await
+}
+
 /// Runs what `begin` makes until it ends; begins it again if it panicked, so that a bug costs a moment and not the
 /// worker.
 pub(crate) async fn keep<T, Fut: Future<Output = T>>(

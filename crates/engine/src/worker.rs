@@ -312,7 +312,7 @@ impl Worker {
             health: Board::new(self.health),
             offers: self.offers,
             work: Notify::new(),
-            sweep: Notify::new(),
+            sweep: Arc::default(),
             soon: DueTimers::default(),
             policies: RwLock::new(Arc::new(self.policies)),
             draining: AtomicBool::new(false),

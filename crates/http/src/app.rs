@@ -2,7 +2,6 @@
 
 use crate::body::Patience;
 use crate::claim::ClaimQueue;
-use crate::defaults::Defaults;
 use crate::feed::Hub;
 use crate::gate::Gate;
 use crate::metrics::Metrics;
@@ -16,7 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
-use windlass_engine::{Level, Shutdown};
+use windlass_engine::service::QueuePolicies;
+use windlass_engine::{Level, Policies, Shutdown};
 use windlass_store::{Store, StoreError, StoreResult};
 
 /// How often a lost answer is asked for again before the caller is told.
@@ -34,11 +34,11 @@ pub(crate) struct App {
     pub(crate) presence: Presence,
     pub(crate) hub: Arc<Hub>,
     pub(crate) desk: ClaimQueue,
-    pub(crate) defaults: Defaults,
+    pub(crate) defaults: QueuePolicies,
     pub(crate) metrics: Metrics,
     pub(crate) writes: Writes,
     /// Somebody showed a lease that is over: perhaps its deadline has passed and is not on record.
-    pub(crate) overdue: Notify,
+    pub(crate) overdue: Arc<Notify>,
     pub(crate) patience: Patience,
     /// How often a silent stream says that it is there.
     pub(crate) comment_every: Duration,
@@ -62,16 +62,22 @@ impl App {
             presence: Presence::default(),
             hub: Arc::new(Hub::new(Arc::clone(&store))),
             desk: ClaimQueue::new(Arc::clone(&store)),
-            defaults: Defaults::new(Arc::clone(&store)),
+            defaults: QueuePolicies::default(),
             metrics: Metrics::new(),
             writes: Writes::default(),
-            overdue: Notify::new(),
+            overdue: Arc::default(),
             patience,
             comment_every,
             ending: Shutdown::new(),
             is_loopback: AtomicBool::new(false),
             store,
         }
+    }
+
+    /// What jobs fall back to by their queue, now.
+    pub(crate) async fn policies(&self) -> StoreResult<Arc<Policies>> {
+        // The counts are not asked for: one job per queue is enough.
+        self.defaults.now(|| self.store.queues(1, None)).await
     }
 
     /// Whether only this machine can reach the server.

@@ -6,7 +6,6 @@ use crate::codes;
 use crate::idempotency::once;
 use crate::problem::Problem;
 use crate::shape::event::LogLineShape;
-use crate::shape::job::outcome_word;
 use crate::shape::object::objects;
 use crate::shape::raw::{Json, Raw, Shown, payload};
 use axum::http::StatusCode;
@@ -204,7 +203,7 @@ fn step(step: RecordedStep) -> StepShape {
 fn wait(RecordedWait { version, wake }: RecordedWait) -> WaitShape {
     let (payload, _) = Shown::of(wake.payload.as_ref()).or_absent();
     let name = wake.name.map(|name| name.to_string());
-    WaitShape { r#for: wake.waited_for.as_str(), name, outcome: outcome_word(wake.outcome), payload, version }
+    WaitShape { r#for: wake.waited_for.as_str(), name, outcome: wake.outcome.as_str(), payload, version }
 }
 
 /// `GET /v1/jobs/{id}/steps`

@@ -8,14 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use windlass_store::{Sweep, fresh};
+use windlass_engine::Shutdown;
+use windlass_engine::service::Sweeper;
 
-/// How often deadlines are looked at; workers do the same.
-const SWEEP: Duration = Duration::from_secs(5);
-/// How long those who show a lease that is over gather.
-const GATHER: Duration = Duration::from_millis(20);
-/// The most of one sweep.
-const SWEPT: usize = 1_000;
 /// How often what was measured is tidied.
 const TIDY: Duration = Duration::from_secs(5);
 
@@ -63,23 +58,14 @@ async fn tidy(app: Arc<App>) {
 
 /// Looks at deadlines: now and then, unless that is left to others, and when somebody showed a lease that is over.
 async fn sweep(app: Arc<App>, now_and_then: bool) {
-    loop {
-        let [chance] = fresh::random::<1>();
-        tokio::select! {
-            () = sleep(SWEEP.mul_f64(0.75 + f64::from(chance) / 1_024.0)), if now_and_then => {}
-            () = app.overdue.notified() => sleep(GATHER).await,
+    let sweeper = Sweeper::new(Arc::clone(&app.store)).overdue(Arc::clone(&app.overdue));
+    let sweeper = if now_and_then { sweeper } else { sweeper.only_when_notified() };
+    let sweeper = sweeper.heard(move |looked| {
+        // The reader of the feed, or whoever tries whether writes are taken, says so.
+        if let Err(error) = looked {
+            tracing::debug!(%error, "deadlines could not be looked at");
+            app.writes.failed(&error);
         }
-        loop {
-            match app.store.sweep(Sweep { limit: SWEPT }, None).await {
-                Ok(swept) if swept.len() >= SWEPT => tokio::task::yield_now().await,
-                Ok(_) => break,
-                // The reader of the feed, or whoever tries whether writes are taken, says so.
-                Err(error) => {
-                    tracing::debug!(%error, "deadlines could not be looked at");
-                    app.writes.failed(&error);
-                    break;
-                }
-            }
-        }
-    }
+    });
+    sweeper.run(Shutdown::new()).await;
 }

@@ -44,7 +44,7 @@ enum JobOrId {
 /// `POST /v1/jobs`
 pub(crate) async fn enqueue(call: Call) -> Reply {
     let shape: NewJobShape = call.body()?;
-    let job = shape.resolve(&*call.app.defaults.now().await?)?;
+    let job = shape.resolve(&*call.app.policies().await?)?;
     check(&call, &job).await?;
     let answers = send(&call, vec![job]).await?.map_err(|refused| Problem::from(refused.refusal))?;
     let [Enqueued { id, existed, payload_differs }] = answers[..] else {
@@ -134,7 +134,7 @@ struct BatchItem {
 pub(crate) async fn batch(call: Call) -> Reply {
     let Batch { jobs: shapes } = call.body()?;
     count("jobs", shapes.len(), ENQUEUE_MAX)?;
-    let policies = call.app.defaults.now().await?;
+    let policies = call.app.policies().await?;
     let mut jobs = Vec::with_capacity(shapes.len());
     for (index, shape) in shapes.into_iter().enumerate() {
         let refused = |invalid: windlass_core::Invalid| BatchRefusal { index, refusal: invalid.into() };

@@ -27,7 +27,6 @@ mod bulk;
 mod call;
 mod claim;
 mod codes;
-mod defaults;
 mod direct;
 mod dispatch;
 mod enqueue;

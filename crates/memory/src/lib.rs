@@ -90,7 +90,7 @@ impl MemoryStore {
     }
 
     fn nudge(&self) {
-        self.inner.hinter.hint(true);
+        self.inner.hinter.nudge();
     }
 }
 

@@ -129,7 +129,7 @@ verbs! {
                 self.hinter.hints()
             }
             fn nudge(&self) {
-                self.hinter.hint(true);
+                self.hinter.nudge();
             }
         }
     }

@@ -207,6 +207,11 @@ impl Hinter {
         self.due.receiver_count() + self.feed.receiver_count() > 0
     }
 
+    /// Says that a job may have become due.
+    pub fn nudge(&self) {
+        self.hint(true);
+    }
+
     /// Says that events were written, and whether a job became due by them.
     pub fn hint(&self, due: bool) {
         self.feed.send_modify(|n| *n += 1);

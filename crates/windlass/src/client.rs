@@ -16,6 +16,7 @@ use std::sync::Arc;
 use windlass_core::limits::Limits;
 use windlass_core::wait::Decision;
 use windlass_core::{Actor, ApprovalId, FeedCursor, Filter, JobId};
+use windlass_engine::service::QueuePolicies;
 use windlass_engine::{Attempt, Offers, Policies};
 use windlass_store::{ApprovalView, JobView, Limited, List, ListApprovals, Listed, Page, Store};
 
@@ -56,6 +57,7 @@ pub(crate) struct Inner {
     pub(crate) again: Option<Builder>,
     /// What jobs fall back to.
     pub(crate) fallbacks: Fallbacks,
+    policies: QueuePolicies,
     /// The workers of this client that wait for a job.
     pub(crate) offers: Offers,
     /// One reader of the feed for everybody who watches a job through this client.
@@ -79,7 +81,9 @@ impl Client {
         let store: Arc<dyn Store> = Arc::new(Limited::new(store, limits));
         let tail = Arc::new(Tail::new(Arc::clone(&store)));
         let offers = Offers::default();
-        let inner = Arc::new(Inner { store, actor, limits, schema, again, fallbacks, offers, tail });
+        let policies = fallbacks.with_queues();
+        let inner = Inner { store, actor, limits, schema, again, fallbacks, policies, offers, tail };
+        let inner = Arc::new(inner);
         Self { inner, attempt: None }
     }
 
@@ -96,7 +100,7 @@ impl Client {
     /// What jobs fall back to, now.
     pub(crate) async fn policies(&self) -> Result<Arc<Policies>> {
         // The counts are not asked for: one job per queue is enough.
-        self.inner.fallbacks.now(|| self.repeat(|| self.inner.store.queues(1, None))).await
+        Ok(self.inner.policies.now(|| self.repeat(|| self.inner.store.queues(1, None))).await?)
     }
 
     /// The store itself, for what has no verb here.

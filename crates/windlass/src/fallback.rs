@@ -1,49 +1,19 @@
 //! What jobs fall back to when they say nothing of themselves: by kind, agent, queue, default, in that order.
 
-use crate::error::Result;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::time::Instant;
 use windlass_core::limits::Invalid;
 use windlass_core::{Name, Who};
+use windlass_engine::service::QueuePolicies;
 use windlass_engine::{Policies, Policy};
-use windlass_store::{QueueState, StoreResult};
 
-/// How long a client trusts what it read of the queues' settings.
-const TRUSTED: Duration = Duration::from_secs(10);
-
-/// What the program says by kind and agent, and what the store says of its queues.
-#[derive(Debug)]
+/// What the program says by kind and agent; what the store says of its queues comes to it.
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Fallbacks {
     pub(crate) kinds: Vec<(String, Policy)>,
     pub(crate) agents: Vec<(String, Policy)>,
     pub(crate) default: Policy,
-    pub(crate) trusted: Duration,
-    /// A blocking lock: it is held for a look or an assignment.
-    known: Mutex<Option<(Instant, Arc<Policies>)>>,
-    /// Held while the store is asked: of a thousand callers that come at once, one asks.
-    asking: tokio::sync::Mutex<()>,
-}
-
-impl Default for Fallbacks {
-    fn default() -> Self {
-        let (kinds, agents) = (Vec::new(), Vec::new());
-        let default = Policy::default();
-        Self { kinds, agents, default, trusted: TRUSTED, known: Mutex::default(), asking: Default::default() }
-    }
-}
-
-impl Clone for Fallbacks {
-    fn clone(&self) -> Self {
-        let Self { kinds, agents, default, trusted, .. } = self;
-        Self {
-            kinds: kinds.clone(),
-            agents: agents.clone(),
-            default: *default,
-            trusted: *trusted,
-            ..Self::default()
-        }
-    }
+    /// How long what the store says is trusted, where that is not the usual time.
+    pub(crate) trusted: Option<Duration>,
 }
 
 impl Fallbacks {
@@ -63,34 +33,12 @@ impl Fallbacks {
         Ok(policies)
     }
 
-    /// With what the store said of its queues within the last seconds.
-    pub(crate) async fn now(
-        &self,
-        ask: impl AsyncFnOnce() -> StoreResult<Vec<QueueState>>,
-    ) -> Result<Arc<Policies>> {
-        if let Some(known) = self.known() {
-            return Ok(known);
+    /// With what the store says of its queues. The program's own words were checked when the client was made.
+    pub(crate) fn with_queues(&self) -> QueuePolicies {
+        let policies = QueuePolicies::new(self.own().unwrap_or_default());
+        match self.trusted {
+            Some(trusted) => policies.trusted(trusted),
+            None => policies,
         }
-        let _asking = self.asking.lock().await;
-        if let Some(known) = self.known() {
-            return Ok(known);
-        }
-        Ok(self.learn(ask().await?)?)
-    }
-
-    /// What is known and still trusted.
-    pub(crate) fn known(&self) -> Option<Arc<Policies>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.as_ref().filter(|(at, _)| at.elapsed() < self.trusted).map(|(_, policies)| Arc::clone(policies))
-    }
-
-    /// Takes in what the store says of its queues.
-    pub(crate) fn learn(&self, queues: Vec<QueueState>) -> Result<Arc<Policies>, Invalid> {
-        let mut policies = self.own()?;
-        policies.set_queues(queues.into_iter().map(|state| (state.queue.name, state.queue.defaults)));
-        let policies = Arc::new(policies);
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        *known = Some((Instant::now(), Arc::clone(&policies)));
-        Ok(policies)
     }
 }

@@ -28,6 +28,7 @@ pub(crate) fn fresh_key() -> Result<Key, Invalid> {
 
 /// What became of a wish to cancel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Cancelling {
     /// It is cancelled.
     Cancelled,

@@ -10,7 +10,6 @@ use futures_util::future::BoxFuture;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::future::IntoFuture;
 use std::marker::PhantomData;
-use std::sync::Arc;
 use windlass_core::limits::ENQUEUE_MAX;
 use windlass_core::{JobId, Name, NewJob, Status, WaitFor};
 use windlass_engine::{HandlerError, Policies};
@@ -85,7 +84,7 @@ impl<S: Send + Sync + 'static> Context<S> {
         name: &str,
         jobs: impl IntoIterator<Item = J>,
     ) -> Result<Vec<Child<J>>, HandlerError> {
-        let policies = policies(self).await?;
+        let policies = self.client.policies().await?;
         let numbered = |(n, job): (usize, J)| {
             let name = named("child", &format!("{name}-{n}"))?;
             child(self, &name, Request::from(job), &policies)
@@ -161,17 +160,6 @@ fn unfinished() -> HandlerError {
     HandlerError::retry("a child has not ended").code("child_unfinished")
 }
 
-/// What jobs fall back to, asked as long as the lease lasts.
-async fn policies<S: Send + Sync + 'static>(ctx: &Context<S>) -> Result<Arc<Policies>, HandlerError> {
-    let fallbacks = &ctx.client.inner.fallbacks;
-    let invalid = |e: windlass_core::Invalid| HandlerError::permanent(e).code("invalid");
-    if let Some(known) = fallbacks.known() {
-        return Ok(known);
-    }
-    let queues = ctx.attempt.call(|| ctx.client.store().queues(1, None)).await?;
-    fallbacks.learn(queues).map_err(invalid)
-}
-
 /// A request as the child of this name.
 fn child<S>(
     ctx: &Context<S>,
@@ -202,7 +190,7 @@ impl<'a, S: Send + Sync + 'static, J: Job> IntoFuture for Spawn<'a, S, J> {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let policies = policies(self.ctx).await?;
+            let policies = self.ctx.client.policies().await?;
             let job = child(self.ctx, &named("child", self.name)?, self.request, &policies)?;
             let id = job.id;
             self.ctx.attempt.spawn(vec![job]).await?;

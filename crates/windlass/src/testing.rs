@@ -103,8 +103,7 @@ impl Rig {
         let now = move || Timestamp::from_micros(read.load(Ordering::Acquire));
         let store: Arc<dyn Store> = Arc::new(Clocked::new(Arc::new(MemoryStore::new()), now));
         // Settings of queues count at once: no time passes in which they could be trusted.
-        let mut fallbacks = Fallbacks::default();
-        fallbacks.trusted = Duration::ZERO;
+        let fallbacks = Fallbacks { trusted: Some(Duration::ZERO), ..Fallbacks::default() };
         let opened = Opened { store, again: None, limits: Limits::default() };
         let client = Client::over(opened, Actor::api(), "windlass".into(), fallbacks);
         Self { client, clock }

@@ -114,6 +114,8 @@ fn it_is_there_if_and_when_the_transaction_commits() {
     });
 }
 
+type Asking<'a> = Box<dyn Fn() -> Enqueue + 'a>;
+
 /// What is asked inside a transaction is answered as without one: duplicates, repeats, refusals, and who asked.
 #[test]
 fn in_a_transaction_the_answers_are_the_same() {
@@ -132,7 +134,7 @@ fn in_a_transaction_the_answers_are_the_same() {
             .unwrap()
             .id;
         let nobody = windlass_store::fresh::job_id();
-        let asked: Vec<(&str, Box<dyn Fn() -> Enqueue>)> = vec![
+        let asked: Vec<(&str, Asking<'_>)> = vec![
             ("a duplicate", Box::new(|| client.enqueue(task("first")).unique("taken"))),
             ("a duplicate that differs", Box::new(|| client.enqueue(task("second")).unique("taken"))),
             (

@@ -56,7 +56,7 @@ async fn a_rate_limit_is_shared_by_all_attempts() {
         let worker = Worker::new(client.clone())
             .queue("default", 8)
             .handle(move |Add(a, b), _: Context| {
-                told.lock().unwrap().push(std::time::Instant::now());
+                told.lock().unwrap().push(tokio::time::Instant::now());
                 async move { Ok(a + b) }
             })
             .layer(tower::limit::RateLimitLayer::new(1, apart));

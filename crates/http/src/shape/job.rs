@@ -6,7 +6,6 @@ use super::time::{Span, Time};
 use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::unique::Scope;
-use windlass_core::wait::WakeOutcome;
 use windlass_core::{Blocked, Facts, Job, Metadata, Payload, Timestamp, Wake};
 use windlass_store::{Claimed, JobView, Listed};
 
@@ -320,19 +319,8 @@ fn wake(wake: Wake) -> WakeShape {
     WakeShape {
         r#for: wake.waited_for.as_str(),
         name: wake.name.map(|name| name.to_string()),
-        outcome: outcome_word(wake.outcome),
+        outcome: wake.outcome.as_str(),
         payload,
         payload_base64,
-    }
-}
-
-/// The word for how a wait ended.
-pub(crate) const fn outcome_word(outcome: WakeOutcome) -> &'static str {
-    match outcome {
-        WakeOutcome::Approved => "approved",
-        WakeOutcome::Signalled => "signalled",
-        WakeOutcome::Fired => "fired",
-        WakeOutcome::Joined => "joined",
-        WakeOutcome::Expired => "expired",
     }
 }
