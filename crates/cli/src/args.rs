@@ -110,6 +110,11 @@ pub enum Command {
     Migrate(MigrateArgs),
     /// Check that every job is what its log says
     Verify(VerifyArgs),
+    /// Say that the store was restored in a way that it cannot notice by itself
+    #[command(
+        after_help = "Begins a new incarnation: every fence is higher than all before, and every cursor of the feed from before is refused.\n\nExample:\n  windlass adopt --yes"
+    )]
+    Adopt(AdoptArgs),
     /// Look for problems, and say how to fix each
     #[command(
         after_help = "Exit code 1 if there is a problem; warnings are no problem yet. Nothing is changed.\n\nExamples:\n  windlass doctor\n  windlass doctor --json | jq '.findings[] | select(.level != \"ok\")'"
@@ -235,6 +240,14 @@ pub struct DoctorArgs {
     /// Less free room on the disk of an SQLite store is told
     #[arg(long, default_value_t = 1024, value_name = "MIB")]
     pub room: u64,
+}
+
+/// `windlass adopt`
+#[derive(Debug, Args)]
+pub struct AdoptArgs {
+    /// Do it: everybody who follows the feed has to begin anew
+    #[arg(long)]
+    pub yes: bool,
 }
 
 /// `windlass verify`

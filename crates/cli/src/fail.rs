@@ -98,6 +98,7 @@ impl From<StoreError> for Failure {
         let code = match error {
             StoreError::Indeterminate(_) => "outcome_unknown",
             StoreError::Busy(_) => "job_busy",
+            StoreError::Corrupt { job: Some(_), .. } => "job_unreadable",
             _ => "unavailable",
         };
         Self::new(Exit::Unavailable, code, error.to_string())

@@ -10,6 +10,7 @@
 //!
 //! This is the only room that knows everything. It decides nothing about jobs: the store does.
 
+mod adopt;
 mod api_client;
 mod args;
 mod demo;

@@ -6,7 +6,7 @@ use crate::fail::{Failure, Outcome};
 use crate::out::Out;
 use crate::settings::{self, Settings};
 use crate::wire::Wire;
-use crate::{demo, doctor, enqueue, jobs, migrate, registry, serve, verify, work};
+use crate::{adopt, demo, doctor, enqueue, jobs, migrate, registry, serve, verify, work};
 use clap::CommandFactory;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -53,6 +53,7 @@ async fn on_own_store(command: Command, settings: &Settings, out: &Out) -> Outco
     match command {
         Command::Migrate(args) => migrate::run(&args, settings, out).await,
         Command::Verify(args) => verify::run(&args, settings, out).await,
+        Command::Adopt(args) => adopt::run(&args, settings, out).await,
         Command::Doctor(args) => doctor::run(&args, settings, out).await,
         Command::Serve(args) => serve::run(args, settings, out).await,
         Command::Demo(args) => demo::run(args, settings, out).await,
@@ -122,7 +123,7 @@ fn told_with_fix(mut failure: Failure) -> Failure {
 }
 
 /// Who acts: the user that the system knows this process by, whatever its environment says.
-fn actor() -> Outcome<Actor> {
+pub fn actor() -> Outcome<Actor> {
     let read = |path| std::fs::read_to_string(path).unwrap_or_default();
     let user = system_user(&read("/proc/self/status"), &read("/etc/passwd"));
     let name = user.map_or_else(|| "cli".to_owned(), |user| format!("cli:{user}"));

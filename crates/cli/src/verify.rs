@@ -12,7 +12,7 @@ use crate::shape::Doc;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use windlass_core::limits::PAGE_MAX;
-use windlass_core::{EventKind, Filter, Job};
+use windlass_core::{EventKind, Filter, Job, JobId};
 use windlass_store::{List, Listed, ReadEvents, Store, StoreError};
 
 /// Events per look: each may bring a mebibyte.
@@ -24,7 +24,7 @@ const CAP: i64 = 1_000_000;
 pub async fn run(args: &VerifyArgs, settings: &Settings, out: &Out) -> Outcome {
     let client = open(settings, false, None).await?;
     let store = client.store();
-    let mut problems = file(settings).await?;
+    let mut problems = file(args, settings).await?;
     problems.extend(line(args, settings).await?);
     let counts = store.counts(CAP, None).await?;
     let total: i64 = counts.statuses.iter().map(|(_, count)| count.n).sum();
@@ -61,7 +61,7 @@ fn tell(out: &Out, checked: u64, events: u64, problems: &[(Option<String>, Strin
     let answer = json!({ "jobs": checked, "events": events, "problems": problems.iter().map(shown).collect::<Vec<_>>() });
     out.show(&answer, |out| {
         for (job, why) in problems {
-            out.line(format!("{}  {why}", job.as_deref().unwrap_or("the file")));
+            out.line(format!("{}  {why}", job.as_deref().unwrap_or("the store")));
         }
         match problems.len() {
             0 => out.line(format!("{checked} jobs, {events} events: every job is what its log says")),
@@ -76,6 +76,9 @@ fn tell(out: &Out, checked: u64, events: u64, problems: &[(Option<String>, Strin
 /// The events of a job's log, or what is wrong with it.
 async fn check(store: &Arc<dyn Store>, listed: &Listed) -> Outcome<Result<u64, String>> {
     let row = &listed.job;
+    if let Some(why) = &listed.unreadable {
+        return Ok(Err(format!("it does not read back: {why}")));
+    }
     let (mut folded, mut version): (Option<Job>, i64) = (None, 0);
     while version < row.version {
         let request = ReadEvents { job: row.id, after: version, limit: EVENTS, newest_first: false };
@@ -98,6 +101,9 @@ async fn check(store: &Arc<dyn Store>, listed: &Listed) -> Outcome<Result<u64, S
                 return Ok(Err(format!("its log goes from version {version} to {}", event.version)));
             }
             version = event.version;
+            if let EventKind::Unreadable(stored) = &event.what {
+                return Ok(Err(format!("version {version} of its log does not read back: {stored}")));
+            }
             match &mut folded {
                 Some(job) => job.apply(event),
                 None => {
@@ -111,6 +117,12 @@ async fn check(store: &Arc<dyn Store>, listed: &Listed) -> Outcome<Result<u64, S
             }
         }
     }
+    if let Some(ahead) = ahead(store, row).await? {
+        return Ok(Err(format!(
+            "its log is ahead of its row: it has version {ahead}, the row is at {}",
+            row.version
+        )));
+    }
     match folded {
         Some(job) if job.folded() == row.folded() => Ok(Ok(version.unsigned_abs())),
         Some(job) => Ok(Err(format!(
@@ -119,6 +131,18 @@ async fn check(store: &Arc<dyn Store>, listed: &Listed) -> Outcome<Result<u64, S
         ))),
         None => Ok(Err("it has no log".to_owned())),
     }
+}
+
+/// The version of an event behind the row's, if the row has not moved on since it was read.
+async fn ahead(store: &Arc<dyn Store>, row: &Job) -> Outcome<Option<i64>> {
+    let request = ReadEvents { job: row.id, after: row.version, limit: 1, newest_first: false };
+    let Some(event) = store.events(request, None).await?.pop() else { return Ok(None) };
+    let now = match store.job(row.id, None).await {
+        // What does not read back is found where the log is read.
+        Err(StoreError::Corrupt { .. }) => None,
+        view => view?.map(|view| view.job.version),
+    };
+    Ok(now.filter(|version| *version < event.version).map(|_| event.version))
 }
 
 /// The fields that differ, by their debug text, shortened.
@@ -131,7 +155,7 @@ fn differences(row: &Job, log: &Job) -> String {
 }
 
 /// What SQLite itself says about its file.
-async fn file(settings: &Settings) -> Outcome<Vec<(Option<String>, String)>> {
+async fn file(args: &VerifyArgs, settings: &Settings) -> Outcome<Vec<(Option<String>, String)>> {
     let Some(path) = settings.store.value.strip_prefix("sqlite:") else { return Ok(Vec::new()) };
     let path = path.strip_prefix("//").unwrap_or(path).to_owned();
     let opened =
@@ -140,7 +164,14 @@ async fn file(settings: &Settings) -> Outcome<Vec<(Option<String>, String)>> {
         .map_err(|e| Failure::failed(e.to_string()))?
         .map_err(|e| Failure::unavailable(e.to_string()))?;
     let said = store.integrity().await?;
-    Ok(if said == "ok" { Vec::new() } else { vec![(None, said)] })
+    if said != "ok" {
+        return Ok(vec![(None, said)]);
+    }
+    Ok(store.unexplained(args.most).await?.into_iter().map(named).collect())
+}
+
+fn named((job, why): (Option<JobId>, String)) -> (Option<String>, String) {
+    (job.map(|job| job.to_string()), why)
 }
 
 /// What only points at jobs, compared with them (PostgreSQL).
@@ -159,8 +190,8 @@ async fn line(args: &VerifyArgs, settings: &Settings) -> Outcome<Vec<(Option<Str
     }
     let most = i64::try_from(args.most).unwrap_or(i64::MAX);
     let strays = store.out_of_line(most).await?;
-    let problem = |(job, why): (windlass_core::JobId, String)| {
-        (Some(job.to_string()), format!("{why}; run `windlass verify --mend`"))
-    };
-    Ok(strays.into_iter().map(problem).collect())
+    let problem =
+        |(job, why): (JobId, String)| (Some(job.to_string()), format!("{why}; run `windlass verify --mend`"));
+    let unexplained = store.unexplained(args.most).await?.into_iter().map(named);
+    Ok(strays.into_iter().map(problem).chain(unexplained).collect())
 }

@@ -25,6 +25,7 @@ fn help_names_every_command_and_shows_examples() {
         "keys",
         "migrate",
         "verify",
+        "adopt",
         "doctor",
         "config",
         "completions",
@@ -33,7 +34,7 @@ fn help_names_every_command_and_shows_examples() {
     ] {
         assert!(help.contains(word), "{word}: {help}");
     }
-    for command in ["enqueue", "work", "migrate", "verify", "completions"] {
+    for command in ["enqueue", "work", "migrate", "verify", "adopt", "completions"] {
         let help = bed.run(&[command, "--help"]).ok().out;
         assert!(help.contains("Usage:") && help.contains("--json"), "{command}: {help}");
     }
@@ -94,6 +95,7 @@ fn reading_never_creates_a_store() {
         &["keys", "ls"],
         &["approvals", "ls"],
         &["verify"],
+        &["adopt", "--yes"],
         &["jobs", "show", "0193a2f4-0000-7000-8000-000000000000"],
     ] {
         let ran = bed.run(words);

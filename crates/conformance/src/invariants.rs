@@ -16,7 +16,8 @@ pub async fn check(bed: &Bed) {
     let mut feed = whole_feed(bed).await;
     let mut counted: BTreeMap<Status, i64> = BTreeMap::new();
     let listed = every_listed(bed).await;
-    for Listed { job, facts } in &listed {
+    for Listed { job, facts, unreadable } in &listed {
+        assert_eq!(*unreadable, None, "everything reads back");
         *counted.entry(job.status).or_default() += 1;
         let log = bed.log(job.id).await;
         check_log(job, facts, &log);

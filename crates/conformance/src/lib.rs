@@ -27,6 +27,7 @@ pub mod schedule;
 pub mod settle;
 pub mod sweep;
 pub mod term;
+pub mod unreadable;
 pub mod view;
 pub mod vote;
 pub mod wait;

@@ -61,6 +61,8 @@ pub enum Command {
     },
     /// It was handed out, but its first event is gone.
     LosePayload,
+    /// It was handed out, but what is stored of it does not read back: why.
+    Unreadable(String),
 }
 
 /// Who claims, and for how long.
@@ -205,6 +207,10 @@ pub fn decide(job: &Job, command: Command, now: Timestamp) -> Result<Move, Refus
         Command::LosePayload => {
             let message = "the event that holds the payload is gone; restore it from a back-up";
             Ok(fail(job, Who::word("payload_missing"), message, now))
+        }
+        Command::Unreadable(why) => {
+            let message = format!("what is stored of this job does not read back: {why}");
+            Ok(fail(job, Who::word("unreadable"), &message, now))
         }
     }
 }

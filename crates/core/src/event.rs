@@ -48,6 +48,8 @@ macro_rules! events {
             $($(#[$tdoc])* $told($detail),)*
             /// An event of the caller's own type.
             Noted(Name),
+            /// Stored, but it does not read back. Logs and the feed show it as such; no decision is made with it.
+            Unreadable(Box<Unreadable>),
         }
 
         impl EventKind {
@@ -60,6 +62,7 @@ macro_rules! events {
                     $(Self::$plain => $pname,)*
                     $(Self::$told(_) => $tname,)*
                     Self::Noted(name) => name.as_str(),
+                    Self::Unreadable(stored) => &stored.type_name,
                 }
             }
 
@@ -67,13 +70,17 @@ macro_rules! events {
             pub fn detail(&self) -> Option<String> {
                 match self {
                     $(Self::$told(detail) => serde_json::to_string(detail).ok(),)*
+                    Self::Unreadable(stored) => stored.detail.clone(),
                     _ => None,
                 }
             }
 
             /// Reads a stored event back.
             pub fn read(type_name: &str, detail: Option<&str>) -> Result<Self, Unreadable> {
-                let unreadable = |why: String| Unreadable { type_name: type_name.to_owned(), why };
+                let unreadable = |why: String| {
+                    let detail = detail.map(str::to_owned);
+                    Unreadable { type_name: type_name.to_owned(), detail, why }
+                };
                 match type_name {
                     $($pname => Ok(Self::$plain),)*
                     // A caller's own `node_*` or `tool_*` entry, not written by the step verb.
@@ -312,15 +319,23 @@ details! {
 
 /// A stored event that does not read back.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("event of type {type_name} does not read back: {why}; run `windlass verify` on this store")]
+#[error("event of type {type_name} does not read back: {why}")]
 pub struct Unreadable {
-    /// Its type.
+    /// Its type, as it is stored.
     pub type_name: String,
+    /// Its detail, as it is stored.
+    pub detail: Option<String>,
     /// Why.
     pub why: String,
 }
 
 impl EventKind {
+    /// A stored event that does not read back.
+    pub fn unreadable(type_name: &str, detail: Option<&str>, why: String) -> Self {
+        let (type_name, detail) = (type_name.to_owned(), detail.map(str::to_owned));
+        Self::Unreadable(Box::new(Unreadable { type_name, detail, why }))
+    }
+
     /// Whether it is the end of a step: work is on record, so lost leases count from zero again.
     pub fn ends_step(&self) -> bool {
         matches!(self.type_name(), "node_finished" | "tool_returned")

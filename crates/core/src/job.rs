@@ -1,6 +1,7 @@
 //! The job: what is asked for, what never changes about it, and the narrow row that says where it stands.
 
 use crate::backoff::Backoff;
+use crate::event::{EventKind, Unreadable};
 use crate::ids::JobId;
 use crate::lease::{LeaseHash, LeaseMs, Token};
 use crate::limits::{self, Invalid};
@@ -107,6 +108,18 @@ fn is_now(run_at: &RunAt) -> bool {
 }
 
 impl Facts {
+    /// Reads them back from the detail of a job's first event.
+    pub fn read(detail: Option<&str>) -> Result<Self, Unreadable> {
+        match EventKind::read("job_created", detail)? {
+            EventKind::JobCreated(facts) => Ok(*facts),
+            other => Err(Unreadable {
+                type_name: other.type_name().to_owned(),
+                detail: other.detail(),
+                why: "it is not job_created".to_owned(),
+            }),
+        }
+    }
+
     /// A plain job of `kind` in `queue`.
     pub fn new(kind: Name, queue: Name) -> Self {
         Self {

@@ -17,6 +17,7 @@
 //! | what operators and leaders do | [`operate`], [`bulk`], [`term`] |
 //! | jobs by the clock | [`schedule`] |
 //! | queues, workers, access keys, the audit | [`registry`] |
+//! | what the log must say of keys and approvals | [`explain`] |
 //! | what a resumed run is given | [`step`] |
 //! | lists and cursors | [`list`] |
 //! | places in the feed, incarnations | [`feed`] |
@@ -32,6 +33,7 @@ pub mod decide;
 pub mod end;
 pub mod enqueue;
 pub mod event;
+pub mod explain;
 pub mod feed;
 pub mod ids;
 pub mod job;

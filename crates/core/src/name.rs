@@ -136,6 +136,11 @@ impl Key {
 }
 
 impl Name {
+    /// Stands where a stored name does not read back.
+    pub fn unreadable() -> Self {
+        Self::word("unreadable")
+    }
+
     /// A word of the engine's own, such as an action in the audit.
     pub(crate) fn word(word: &'static str) -> Self {
         Self(Arc::from(word))

@@ -39,6 +39,11 @@ pub enum Refusal {
         "another transaction keeps the job or its parent locked; nothing was changed, send the same request again"
     )]
     Busy,
+    /// What is stored of the job does not read back, and why: no rule can decide on it.
+    #[error(
+        "what is stored of the job does not read back and nothing was changed: {0}; run `windlass verify`"
+    )]
+    Unreadable(String),
     /// No such job.
     #[error("there is no such job; it was never enqueued here, or was removed after it finished")]
     NotFound,
@@ -135,6 +140,7 @@ impl Refusal {
     pub const fn code(&self) -> &'static str {
         match self {
             Self::Busy => "job_busy",
+            Self::Unreadable(_) => "job_unreadable",
             Self::NotFound => "not_found",
             Self::Purged(_) => "job_purged",
             Self::Finished(_) => "job_finished",

@@ -4,6 +4,7 @@
 //! and writes what comes back.
 
 use crate::backoff::Backoff;
+use crate::ids::JobId;
 use crate::job::Metadata;
 use crate::lease::LeaseMs;
 use crate::limits::{self, Invalid};
@@ -394,6 +395,11 @@ pub struct WriteAudit {
 }
 
 impl WriteAudit {
+    /// A job that does not read back was failed without looking at it: why.
+    pub fn set_aside(job: JobId, why: &str) -> Self {
+        Self::of(Actor::engine(), "job.set_aside", job, Metadata::from_iter([("why".to_owned(), why.into())]))
+    }
+
     /// What a store itself sees an operator do.
     pub(crate) fn of(
         actor: Actor,

@@ -75,6 +75,7 @@ codes! {
     TOKEN_MALFORMED "token_malformed" 422 "the link token cannot be one"
     TOO_MANY_REQUESTS "too_many_requests" 429 "too many wrong attempts, or too much at once"
     INTERNAL "internal" 500 "the server made a mistake"
+    JOB_UNREADABLE "job_unreadable" 500 "what is stored of the job does not read back"
     JOB_BUSY "job_busy" 503 "another transaction keeps the job locked; send the same request again"
     OUTCOME_UNKNOWN "outcome_unknown" 503 "the answer was lost; send the same request again"
     UNAVAILABLE "unavailable" 503 "the store does not answer"

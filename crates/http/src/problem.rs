@@ -150,6 +150,9 @@ impl From<StoreError> for Problem {
         if let StoreError::Busy(_) = error {
             return Refusal::Busy.into();
         }
+        if let StoreError::Corrupt { job: Some(job), why } = &error {
+            return Self::from(Refusal::Unreadable(why.clone())).with("job_id", job.to_string());
+        }
         let why = Why::of(&error);
         let mut problem = if error.is_unknown() {
             Self::new(

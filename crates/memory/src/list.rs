@@ -50,7 +50,7 @@ impl State {
                 break;
             }
             let Some(facts) = entry.facts().cloned() else { continue };
-            page.items.push(Listed { job: entry.job.clone(), facts });
+            page.items.push(Listed { job: entry.job.clone(), facts, unreadable: None });
             last = Some(cursor);
         }
         Ok(page)

@@ -88,5 +88,5 @@ UNION ALL SELECT 'ending', id, place, due_at, NULL, NULL, NULL, NULL, NULL, NULL
 WHERE ends AND NOT EXISTS (SELECT 1 FROM due b CROSS JOIN ending e WHERE NOT b.ends
   AND (b.place, b.due_at, b.id) > (e.place, e.due_at, e.id) AND (b.place, b.due_at, b.id) < (d.place, d.due_at, d.id))
 UNION ALL SELECT 'held', id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM held
-UNION ALL SELECT 'until', until_id, place, until_due, NULL, NULL, NULL, NULL, NULL, NULL FROM probe
+UNION ALL SELECT 'until', until_id, place, until_due, NULL, (SELECT now FROM moment), NULL, NULL, NULL, NULL FROM probe
 WHERE until_id IS NOT NULL

@@ -43,6 +43,7 @@ const WRITES: &[(&str, &str)] = &named![
     "remove_worker",
     "renew_job",
     "revoke_access_key",
+    "set_aside",
     "settle_complete",
     "share_term",
     "take_key",

@@ -3,8 +3,9 @@
 mod positions;
 
 use crate::bulk_insert::first;
-use crate::db::{Db, Lock, Tx, sql, uuid};
+use crate::db::{Db, Tx, sql, uuid};
 use crate::error::{Failure, Tried};
+use crate::lost::end;
 use crate::param::params;
 use crate::pool::Connections;
 use crate::row::{self, Columns, Ts};
@@ -32,14 +33,16 @@ const RECOVER_MAX: i64 = 20;
 #[derive(Default)]
 struct Taken {
     claimed: Vec<(usize, Place, Claimed)>,
-    /// Handed out, but their first event is gone.
-    lost: Vec<JobId>,
+    /// Handed out, but their first event is gone, or something of them does not read back: what.
+    lost: Vec<(JobId, Option<String>)>,
     /// Running rows that must end instead of being handed out again, before anything behind them is.
     ending: Vec<(usize, Place)>,
     /// What this very claim holds already.
     held: Vec<JobId>,
     /// Where looks for kinds stopped.
     stopped: Vec<(usize, Place)>,
+    /// The server's clock, where jobs were passed.
+    now: Option<Timestamp>,
 }
 
 pub(crate) async fn claim(
@@ -57,7 +60,7 @@ pub(crate) async fn claim(
     let mut course = positions.begin(&request, now.is_some());
     recover(connections, positions, now).await?;
     let request = Arc::new(request);
-    let (mut claimed, mut first) = (Vec::new(), true);
+    let (mut claimed, mut first, mut server_now) = (Vec::new(), true, None);
     loop {
         let want = (request.max - claimed.len()) as i64;
         let (asked, from, look) =
@@ -69,9 +72,10 @@ pub(crate) async fn claim(
             })
             .await?;
         if !taken.held.is_empty() {
-            return hold_again(connections, taken.held, request.claim.clone()).await;
+            return hold_again(connections, taken.held, request.claim.clone(), now).await;
         }
         first = false;
+        server_now = taken.now.or(server_now);
         if !taken.claimed.is_empty() {
             connections.wakeups.hint(false);
         }
@@ -82,12 +86,12 @@ pub(crate) async fn claim(
         }
         for (probe, (due_at, id)) in taken.ending.iter().copied() {
             let job = JobId::from_bytes(id.into_bytes());
-            if !end(connections, job, request.claim.clone(), now).await? {
+            if !end(connections, job, None, request.claim.clone(), now).await? {
                 course.pass(probe, (due_at, Uuid::from_u128(id.as_u128().saturating_add(1))));
             }
         }
-        for id in taken.lost {
-            end(connections, id, request.claim.clone(), now).await?;
+        for (id, why) in taken.lost {
+            end(connections, id, why, request.claim.clone(), now).await?;
         }
         if claimed.len() >= request.max {
             course.found();
@@ -99,7 +103,7 @@ pub(crate) async fn claim(
             break;
         }
     }
-    positions.end(&request, course);
+    positions.end(&request, &mut course, server_now);
     Ok(claimed)
 }
 
@@ -116,47 +120,34 @@ async fn recover(connections: &Arc<Connections>, positions: &Positions, now: Now
     }
 }
 
-/// Ends a job that cannot be handed out, by itself: its lease was lost and it was to be cancelled, is past its
-/// timeout or crashed too often, or its first event is gone. Says no if another transaction holds it or its parent:
-/// the next look from the head of the line finds it again.
-async fn end(connections: &Arc<Connections>, id: JobId, claim: Claim, now: Now) -> StoreResult<bool> {
-    connections
-        .transact(now, move |tx| {
-            let claim = claim.clone();
-            Box::pin(async move {
-                let Lock::Ours(job, now) = tx.try_lock(id).await? else { return Ok(false) };
-                let command =
-                    if holds(&job, &claim, now) { Command::LosePayload } else { Command::Claim(claim) };
-                if let Ok(step) = decide(&job, command, now)
-                    && step.job.status != Status::Running
-                {
-                    tx.write(&job, &step).await?;
-                }
-                Ok(true)
-            })
-        })
-        .await
-}
-
 async fn hold_again(
     connections: &Arc<Connections>,
     ids: Vec<JobId>,
     claim: Claim,
+    now: Now,
 ) -> StoreResult<Vec<Claimed>> {
-    connections
-        .read(move |db| {
-            let (ids, claim) = (ids.clone(), claim.clone());
-            Box::pin(async move {
-                let mut held = Vec::new();
-                for id in ids {
-                    if let Some(job) = db.job(id).await? {
-                        held.push(db.claimed(job, &claim).await?);
+    let (again, lost) = {
+        let claim = claim.clone();
+        connections
+            .read(move |db| {
+                let (ids, claim) = (ids.clone(), claim.clone());
+                Box::pin(async move {
+                    let (mut held, mut lost) = (Vec::new(), Vec::new());
+                    for id in ids {
+                        match db.hold_again(id, &claim).await {
+                            Err(Failure::Corrupt { why, .. }) => lost.push((id, why)),
+                            found => held.extend(found?),
+                        }
                     }
-                }
-                Ok(held)
+                    Ok((held, lost))
+                })
             })
-        })
-        .await
+            .await?
+    };
+    for (id, why) in lost {
+        end(connections, id, Some(why), claim.clone(), now).await?;
+    }
+    Ok(again)
 }
 
 /// Whether the job is held under this very claim: a repeat after a lost answer.
@@ -185,10 +176,13 @@ impl Tx<'_> {
         self.write_claimed(&job, &step, Some(number(&request.claim))).await?;
         let mut status = step.job.status;
         if status == Status::Running {
-            if self.event(job.id, 1).await?.is_some() {
-                return self.claimed(step.job, &request.claim).await.map(Ok);
-            }
-            if let Ok(lost) = decide(&step.job, Command::LosePayload, now) {
+            let lost = match self.claimed_if_whole(step.job.clone(), &request.claim).await {
+                Ok(Some(held)) => return Ok(Ok(held)),
+                Ok(None) => Command::LosePayload,
+                Err(Failure::Corrupt { why, .. }) => Command::Unreadable(why),
+                Err(failure) => return Err(failure),
+            };
+            if let Ok(lost) = decide(&step.job, lost, now) {
                 self.write(&step.job, &lost).await?;
                 status = lost.job.status;
             }
@@ -198,6 +192,13 @@ impl Tx<'_> {
 }
 
 impl Db<'_> {
+    async fn hold_again(&self, id: JobId, claim: &Claim) -> Tried<Option<Claimed>> {
+        match self.job(id).await? {
+            Some(job) => self.claimed(job, claim).await.map(Some),
+            None => Ok(None),
+        }
+    }
+
     /// Looks at holds whose time has come, and tells how many there were.
     async fn recover(&self, now: Now) -> Tried<i64> {
         let rows = self.rows_kept(sql!("recover"), params![now.map(Ts), RECOVER_MAX]).await?;
@@ -287,28 +288,62 @@ impl Db<'_> {
             match what {
                 "held" => taken.held.push(id),
                 "ending" => taken.ending.push(spot(&mut c, id)?),
-                "until" => taken.stopped.push(spot(&mut c, id)?),
+                "until" => {
+                    taken.stopped.push(spot(&mut c, id)?);
+                    taken.now = c.pass(1).opt_time()?;
+                }
                 _ => moved.push((spot(&mut c, id)?, id, Moved::read(c)?)),
             }
         }
+        taken.now = moved.last().map(|(_, _, moved)| moved.now).or(taken.now);
         // As they stand in line; the statement answers in whatever order it moved them.
         moved.sort_unstable_by_key(|(spot, ..)| *spot);
         taken.ending.sort_unstable();
         let worked_on = moved.iter().filter(|(_, _, m)| m.version > 2).map(|(_, id, _)| *id);
-        let mut rows = self.jobs_of(worked_on).await?;
+        let mut rows = self.readable_jobs(worked_on).await?;
         for ((probe, place), id, moved) in moved {
-            let Some((at, facts, payload)) = moved.first_event else {
-                taken.lost.push(id);
-                continue;
-            };
-            let job = match rows.remove(&id) {
-                Some(job) => job,
-                None => only_created(id, at, &facts, claim, moved.now)?,
-            };
-            let held = self.claimed_with(job, claim, facts, payload).await?;
-            taken.claimed.push((probe, place, held));
+            let row = rows.remove(&id);
+            match self.handed_out(id, moved, row, claim).await {
+                Ok(Some(held)) => taken.claimed.push((probe, place, held)),
+                Ok(None) => taken.lost.push((id, None)),
+                // It fails alone: the others were handed out with it.
+                Err(Failure::Corrupt { why, .. }) => taken.lost.push((id, Some(why))),
+                Err(failure) => return Err(failure),
+            }
         }
         Ok(taken)
+    }
+
+    /// A job that the claim moved; none if its first event is gone.
+    async fn handed_out(
+        &self,
+        id: JobId,
+        moved: Moved,
+        row: Option<(Job, Option<String>)>,
+        claim: &Claim,
+    ) -> Tried<Option<Claimed>> {
+        let corrupt = |why| Failure::Corrupt { job: id, why };
+        let Some(first_event) = moved.first_event else { return Ok(None) };
+        let (at, facts, payload) = first_event.map_err(corrupt)?;
+        let job = match row {
+            Some((_, Some(why))) => return Err(corrupt(why)),
+            Some((job, None)) => job,
+            None => only_created(id, at, &facts, claim, moved.now)?,
+        };
+        self.claimed_with(job, claim, facts, payload).await.map(Some)
+    }
+
+    /// The rows of jobs, also of those that do not read back.
+    async fn readable_jobs(
+        &self,
+        ids: impl Iterator<Item = JobId>,
+    ) -> Tried<HashMap<JobId, (Job, Option<String>)>> {
+        let ids: Vec<Uuid> = ids.map(uuid).collect();
+        if ids.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let jobs = self.all(sql!("jobs"), params![ids], row::readable_job).await?;
+        Ok(jobs.into_iter().map(|(job, wrong)| (job.id, (job, wrong))).collect())
     }
 
     /// The rows of jobs.
@@ -323,9 +358,15 @@ impl Db<'_> {
 
     /// A held job with everything its holder needs.
     pub(crate) async fn claimed(&self, job: Job, claim: &Claim) -> Tried<Claimed> {
+        let lost = Failure::Corrupt { job: job.id, why: "it has no first event".into() };
+        self.claimed_if_whole(job, claim).await?.ok_or(lost)
+    }
+
+    /// The same; none if its first event is gone.
+    async fn claimed_if_whole(&self, job: Job, claim: &Claim) -> Tried<Option<Claimed>> {
         match self.created(job.id).await? {
-            Some((facts, payload)) => self.claimed_with(job, claim, facts, payload).await,
-            None => Err(Failure::Unreadable(format!("job {} has no first event", job.id))),
+            Some((facts, payload)) => self.claimed_with(job, claim, facts, payload).await.map(Some),
+            None => Ok(None),
         }
     }
 
@@ -379,20 +420,20 @@ impl Db<'_> {
 struct Moved {
     version: Version,
     now: Timestamp,
-    first_event: Option<(Timestamp, Facts, Option<Payload>)>,
+    /// None if it is gone, and why if it does not read back.
+    first_event: Option<Result<(Timestamp, Facts, Option<Payload>), String>>,
 }
 
 impl Moved {
     fn read(mut c: Columns<'_>) -> Tried<Self> {
         let (version, now) = (c.get()?, c.time()?);
         let Some(at) = c.opt_time()? else { return Ok(Self { version, now, first_event: None }) };
-        let EventKind::JobCreated(facts) = EventKind::read("job_created", c.get::<Option<&str>>()?)? else {
-            return Err(Failure::Unreadable("the first event is not job_created".into()));
-        };
+        let facts = Facts::read(c.get::<Option<&str>>()?);
         let is_json: Option<bool> = c.get()?;
         let payload = c.get::<Option<Vec<u8>>>()?;
         let payload = payload.map(|bytes| Payload::stored(bytes, is_json.unwrap_or(false)));
-        Ok(Self { version, now, first_event: Some((at, *facts, payload)) })
+        let read = facts.map(|facts| (at, facts, payload)).map_err(|unreadable| unreadable.to_string());
+        Ok(Self { version, now, first_event: Some(read) })
     }
 }
 
@@ -420,7 +461,7 @@ fn only_created(id: JobId, at: Timestamp, facts: &Facts, claim: &Claim, now: Tim
     let claimed = Job::created(&event).map(|job| decide(&job, Command::Claim(claim.clone()), now));
     match claimed {
         Some(Ok(step)) => Ok(step.job),
-        _ => Err(Failure::Unreadable(format!("job {id} was claimed, which its first event speaks against"))),
+        _ => Err(Failure::Corrupt { job: id, why: "its first event contradicts that it was claimed".into() }),
     }
 }
 

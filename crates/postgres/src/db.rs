@@ -165,6 +165,11 @@ impl<'c> Db<'c> {
         self.all(sql!("events"), params![uuid(job), 0i64, to.max(0)], |r| row::event(r, 0)).await
     }
 
+    /// The same, with what does not read back as such.
+    pub(crate) async fn readable_log(&self, job: JobId, to: Version) -> Tried<Vec<Event>> {
+        self.all(sql!("events"), params![uuid(job), 0i64, to.max(0)], |r| row::readable_event(r, 0)).await
+    }
+
     /// The facts and the payload of a job; none when its first event is gone.
     pub(crate) async fn created(&self, job: JobId) -> Tried<Option<(Facts, Option<Payload>)>> {
         Ok(self.event(job, 1).await?.and_then(|e| match e.what {

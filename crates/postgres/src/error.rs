@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 use tokio_postgres::error::SqlState;
+use windlass_core::JobId;
 use windlass_core::event::Unreadable;
 use windlass_store::StoreError;
 
@@ -14,6 +15,9 @@ pub(crate) enum Failure {
     Pool(String),
     #[error("a stored value does not read back: {0}; run `windlass verify` on this store")]
     Unreadable(String),
+    /// The same, of one job.
+    #[error("what is stored of job {job} does not read back: {why}; run `windlass verify` on this store")]
+    Corrupt { job: JobId, why: String },
     /// A statement was sent and nothing came back: the connection must not be used again.
     #[error("the server did not answer for {} s, though its connection stands", .0.as_secs())]
     Silent(Duration),
@@ -94,7 +98,7 @@ impl Failure {
     /// it holds (classes 22 and 23, 54, the guard's own `WL` and raised ones), or a lock or a time that ran out.
     pub(crate) fn may_be_one_items(&self) -> bool {
         let classes = ["22", "23", "54", "55", "57014", "P0", "WL"];
-        matches!(self, Self::Raced | Self::Unreadable(_))
+        matches!(self, Self::Raced | Self::Unreadable(_) | Self::Corrupt { .. })
             || self.code().is_some_and(|c| classes.iter().any(|class| c.code().starts_with(class)))
     }
 
@@ -103,6 +107,7 @@ impl Failure {
         match self {
             Self::Unknown(_) | Self::Partly(_) => StoreError::Indeterminate(self.to_string()),
             Self::Unreadable(why) => StoreError::Corrupt { job: None, why: why.clone() },
+            Self::Corrupt { job, why } => StoreError::Corrupt { job: Some(*job), why: why.clone() },
             other if other.is_locked() => StoreError::Busy(other.reason()),
             other => match other.code() {
                 Some(&SqlState::DISK_FULL) => StoreError::Full(other.reason()),
@@ -122,7 +127,7 @@ impl Failure {
 
     /// The same after COMMIT was sent: with the connection the answer is lost, and one that does not read came late.
     pub(crate) fn after_commit(self) -> Self {
-        let unknown = self.is_lost() || matches!(self, Self::Unreadable(_));
+        let unknown = self.is_lost() || matches!(self, Self::Unreadable(_) | Self::Corrupt { .. });
         if unknown { Self::Unknown(self.reason()) } else { self }
     }
 

@@ -24,17 +24,29 @@ use crate::statements::Texts;
 use place::{Place, Reading, Server, Snapshot};
 use std::sync::Arc;
 use tokio_postgres::{Client, Row};
-use windlass_core::{FeedCursor, LastRead, Life, Refusal};
+use windlass_core::{FeedCursor, LastRead, Life, Name, Refusal};
 use windlass_store::{Adopt, FeedEvent, FeedPage, ReadFeed, StoreError, StoreResult};
 
-/// How far numbers may move before a reader marks them. Every page reads again what lies between the last mark and its
-/// cursor. Debug builds, and so the laws, use many marks.
-const MARK_EVERY: i64 = if cfg!(debug_assertions) { 10 } else { 1_000 };
-/// How many events one statement looks at for transactions that ended late, and how many such statements one page takes.
-const LATE_WINDOW: i64 = if cfg!(debug_assertions) { 20 } else { 50_000 };
+/// How many statements one page takes to look for transactions that ended late.
 const LATE_WINDOWS: usize = 20;
 /// The columns of an event.
 const EVENT_COLUMNS: usize = 13;
+
+/// In which steps the feed is read. Small steps are for tests: few events are then enough for many of them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Steps {
+    /// How far numbers may move before a reader marks them. Every page reads again what lies between the last mark and its
+    /// cursor.
+    pub(crate) mark_every: i64,
+    /// How many events one statement looks at for transactions that ended late.
+    pub(crate) late_window: i64,
+}
+
+impl Default for Steps {
+    fn default() -> Self {
+        Self { mark_every: 1_000, late_window: 50_000 }
+    }
+}
 
 /// What a look at the feed found.
 enum Look<T> {
@@ -59,8 +71,8 @@ struct Head {
 }
 
 impl Head {
-    fn is_unmarked(&self) -> bool {
-        self.given - self.newest.upto >= MARK_EVERY
+    fn is_unmarked(&self, steps: Steps) -> bool {
+        self.given - self.newest.upto >= steps.mark_every
     }
 }
 
@@ -76,10 +88,10 @@ pub(crate) async fn feed(
     connections: &Arc<Connections>,
     request: ReadFeed,
 ) -> StoreResult<Result<FeedPage, Refusal>> {
-    let request = Arc::new(request);
+    let (request, steps) = (Arc::new(request), connections.feed_steps);
     let (answer, is_unmarked) = look(connections, move |db| {
         let request = Arc::clone(&request);
-        Box::pin(async move { db.feed(&request).await })
+        Box::pin(async move { db.feed(&request, steps).await })
     })
     .await?;
     if is_unmarked {
@@ -211,7 +223,7 @@ impl Db<'_> {
     }
 
     /// A page, and whether numbers should be marked.
-    async fn feed(&self, request: &ReadFeed) -> Tried<Look<(Result<FeedPage, Refusal>, bool)>> {
+    async fn feed(&self, request: &ReadFeed, steps: Steps) -> Tried<Look<(Result<FeedPage, Refusal>, bool)>> {
         let mut after = request.after.clone();
         loop {
             let last = after.as_ref().and_then(|c| c.last).map_or(0, |last| last.seq);
@@ -220,14 +232,14 @@ impl Db<'_> {
                 Ok(place) => place,
                 Err(refusal) => return Ok(Look::Found((Err(refusal), false))),
             };
-            let (page, is_end) =
-                self.page(after.clone(), &place, &head, (request.limit, request.payloads)).await?;
+            let asked = (request.limit, request.payloads);
+            let (page, is_end) = self.page(after.clone(), &place, &head, asked, steps).await?;
             // The rest of an older difference may be empty although there is more behind it.
             if page.events.is_empty() && place.reading.is_some() && is_end {
                 after = Some(page.next);
                 continue;
             }
-            return Ok(Look::Found((Ok(page), head.is_unmarked())));
+            return Ok(Look::Found((Ok(page), head.is_unmarked(steps))));
         }
     }
 
@@ -238,6 +250,7 @@ impl Db<'_> {
         place: &Place,
         head: &Head,
         (limit, payloads): (usize, bool),
+        steps: Steps,
     ) -> Tried<(FeedPage, bool)> {
         let mut reading = place.reading.clone().unwrap_or_else(|| head.begin());
         let mut place = Place { reading: Some(reading.clone()), ..place.clone() };
@@ -247,7 +260,8 @@ impl Db<'_> {
             return Ok((FeedPage { events: Vec::new(), next }, false));
         }
         let limit = crate::list::page(limit);
-        let (mut rows, is_looked) = self.late(&place.seen, &mut reading, (limit, payloads)).await?;
+        let (mut rows, is_looked) =
+            self.late(&place.seen, &mut reading, (limit, payloads), steps.late_window).await?;
         let wanted = limit - rows.len() as i64;
         if is_looked && wanted > 0 {
             let (seen, newer) = (place.seen.to_text(), reading.newer.to_text());
@@ -261,7 +275,7 @@ impl Db<'_> {
         for r in &rows {
             let mut c = Columns::new(r, EVENT_COLUMNS);
             let tx: u64 = c.text(|t| t.parse().ok())?;
-            let (seq, event) = (r.try_get(0)?, row::event(r, 0)?);
+            let (seq, event) = (r.try_get(0)?, row::readable_event(r, 0)?);
             if seq > head.base && tx >= place.last_tx {
                 (place.last_tx, last) = (tx, Some(LastRead::of(seq, &event)));
             } else if last.is_none() || seq <= head.base {
@@ -269,7 +283,12 @@ impl Db<'_> {
             }
             place.reading = Some(Reading { after: seq, ..reading.clone() });
             let cursor = FeedCursor { life: head.life, last, position: place.to_bytes() };
-            events.push(FeedEvent { cursor, event, queue: c.text(name)?, kind: c.text(name)? });
+            events.push(FeedEvent {
+                cursor,
+                event,
+                queue: c.text_or(name, Name::unreadable)?,
+                kind: c.text_or(name, Name::unreadable)?,
+            });
         }
         let is_full = events.len() as i64 == limit;
         let position = match is_looked && !is_full {
@@ -288,6 +307,7 @@ impl Db<'_> {
         seen: &Snapshot,
         reading: &mut Reading,
         (limit, payloads): (i64, bool),
+        window: i64,
     ) -> Tried<(Vec<Row>, bool)> {
         let ended = seen.open.iter().filter(|tx| reading.newer.sees(**tx));
         let ended: Vec<String> = ended.map(u64::to_string).collect();
@@ -298,7 +318,7 @@ impl Db<'_> {
                 return Ok((rows, false));
             }
             windows += 1;
-            let looked = params![reading.after, seen.upto, ended, LATE_WINDOW];
+            let looked = params![reading.after, seen.upto, ended, window];
             let looked = self
                 .listed(sql!("feed_late"), looked, |r| {
                     Ok((
@@ -311,7 +331,7 @@ impl Db<'_> {
                 .into_iter()
                 .next();
             let (mut numbers, to, count) = looked.unwrap_or_default();
-            let to = to.filter(|_| count == LATE_WINDOW).unwrap_or(seen.upto);
+            let to = to.filter(|_| count == window).unwrap_or(seen.upto);
             numbers.truncate((limit - rows.len() as i64) as usize);
             if !numbers.is_empty() {
                 rows.extend(self.rows(sql!("feed_numbered"), params![numbers, payloads]).await?);

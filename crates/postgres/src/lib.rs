@@ -22,6 +22,7 @@ mod error;
 mod feed;
 mod lease;
 mod list;
+mod lost;
 mod migrate;
 mod notify;
 mod one_by_one;
@@ -39,6 +40,7 @@ mod sweep;
 mod term;
 mod tls;
 mod verbs;
+mod verify;
 mod view;
 mod wait;
 mod write;
@@ -78,6 +80,7 @@ pub struct Options {
     pool: usize,
     timeout: Duration,
     listen: bool,
+    feed_steps: feed::Steps,
     plan: migrate::Plan,
 }
 
@@ -97,6 +100,7 @@ impl Options {
             pool: 16,
             timeout: Duration::from_secs(30),
             listen: true,
+            feed_steps: feed::Steps::default(),
             plan: migrate::Plan::new(),
         }
     }
@@ -147,6 +151,15 @@ impl Options {
         self
     }
 
+    /// Marks the feed's numbers so often and looks for late events in windows of so many: for tests, which with small steps
+    /// need few events for many of them.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn feed_steps(mut self, mark_every: i64, late_window: i64) -> Self {
+        self.feed_steps = feed::Steps { mark_every, late_window };
+        self
+    }
+
     /// Opens it as a binary of tomorrow would, with one more migration and a guard of the next number: for tests of upgrades.
     #[doc(hidden)]
     #[must_use]
@@ -162,7 +175,7 @@ impl Options {
         let route = Route::to(&self.url, "windlass")?;
         let notify_route = Route::to(self.notify_url.as_ref().unwrap_or(&self.url), "windlass notify")?;
         let texts = statements::Texts::new(&self.schema);
-        let connections = Arc::new(Connections::new(route, self.pool, texts, self.timeout)?);
+        let connections = Arc::new(Connections::new(route, self.pool, texts, self.timeout, self.feed_steps)?);
         migrate::run(&connections, &self.plan, self.migrate).await?;
         connections.arrive().await?;
         let mut notifier = JoinSet::new();
@@ -185,7 +198,8 @@ impl Options {
 // Without the URLs, which may hold a password.
 impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { schema, migrate, pool, timeout, listen, url: _, notify_url: _, plan: _ } = self;
+        let Self { schema, migrate, pool, timeout, listen, url: _, notify_url: _, feed_steps: _, plan: _ } =
+            self;
         f.debug_struct("Options")
             .field("schema", schema)
             .field("migrate", migrate)

@@ -35,6 +35,17 @@ fn counted(row: &tokio_postgres::Row) -> Tried<i64> {
     Ok(row.try_get(0)?)
 }
 
+/// A row of `jobs`, and what of it does not read back.
+type Row = (Job, Option<String>);
+
+/// Why a first event says nothing of its job.
+fn not_created(what: &EventKind) -> String {
+    match what {
+        EventKind::Unreadable(stored) => stored.to_string(),
+        other => format!("it is {}, not job_created", other.type_name()),
+    }
+}
+
 impl Db<'_> {
     pub(crate) async fn jobs(&self, request: &List, _: Now) -> Tried<Result<Page<Listed>, Refusal>> {
         let order = request.filter.order();
@@ -51,14 +62,15 @@ impl Db<'_> {
             let chunk = self.chunk(&request.filter, order, cursor.as_ref(), size).await?;
             let last_chunk = (chunk.len() as i64) < size;
             let mut facts = self.facts(&chunk).await?;
-            for job in chunk {
+            for (job, wrong) in chunk {
                 scanned += 1;
                 cursor = Cursor::of(order, &job);
-                // The filter was about facts in vain if the first event is gone.
-                let facts = facts.remove(&job.id);
+                // The filter was about facts in vain if the first event is gone or does not read back.
+                let (facts, unread) = facts.remove(&job.id).unzip();
+                let (facts, unread) = (facts.flatten(), unread.flatten());
                 if request.filter.matches(&job, || facts.clone()) {
                     let facts = facts.unwrap_or_else(|| Facts::new(job.kind.clone(), job.queue.clone()));
-                    items.push(Listed { job, facts });
+                    items.push(Listed { job, facts, unreadable: wrong.or(unread) });
                 }
                 if items.len() == request.limit || scanned == SCAN_MAX {
                     return Ok(Ok(Page { items, next: cursor.map(|c| c.to_text()) }));
@@ -71,15 +83,15 @@ impl Db<'_> {
         }
     }
 
-    /// The facts of jobs, without their payloads.
-    async fn facts(&self, jobs: &[Job]) -> Tried<HashMap<JobId, Facts>> {
-        let ids: Vec<Uuid> = jobs.iter().map(|job| uuid(job.id)).collect();
-        let created = self.all(sql!("facts"), params![ids], |r| row::event(r, 0)).await?;
+    /// The facts of jobs, without their payloads, or why they do not read back.
+    async fn facts(&self, jobs: &[Row]) -> Tried<HashMap<JobId, (Option<Facts>, Option<String>)>> {
+        let ids: Vec<Uuid> = jobs.iter().map(|(job, _)| uuid(job.id)).collect();
+        let created = self.all(sql!("facts"), params![ids], |r| row::readable_event(r, 0)).await?;
         let facts = |e: Event| match e.what {
-            EventKind::JobCreated(facts) => Some((e.job, *facts)),
-            _ => None,
+            EventKind::JobCreated(facts) => (e.job, (Some(*facts), None)),
+            other => (e.job, (None, Some(format!("version 1: {}", not_created(&other))))),
         };
-        Ok(created.into_iter().filter_map(facts).collect())
+        Ok(created.into_iter().map(facts).collect())
     }
 
     /// The next rows in the order of the list, at most `size`; fewer only if there are no more.
@@ -89,7 +101,7 @@ impl Db<'_> {
         order: Order,
         after: Option<&Cursor>,
         size: i64,
-    ) -> Tried<Vec<Job>> {
+    ) -> Tried<Vec<Row>> {
         match order {
             Order::Created => self.chunk_created(filter, after, size).await,
             Order::Finished => self.chunk_finished(filter, after, size).await,
@@ -99,25 +111,25 @@ impl Db<'_> {
         }
     }
 
-    async fn chunk_created(&self, filter: &Filter, after: Option<&Cursor>, size: i64) -> Tried<Vec<Job>> {
+    async fn chunk_created(&self, filter: &Filter, after: Option<&Cursor>, size: i64) -> Tried<Vec<Row>> {
         let before = match after {
             Some(Cursor::Created(Reverse(id))) => uuid(*id),
             _ => Uuid::max(),
         };
         if let Some(parent) = filter.parent_id {
-            self.all(sql!("list_by_parent"), params![before, size, uuid(parent)], row::job).await
+            self.all(sql!("list_by_parent"), params![before, size, uuid(parent)], row::readable_job).await
         } else if let Some(agent) = &filter.agent_id {
-            self.all(sql!("list_by_agent"), params![before, size, agent.as_str()], row::job).await
+            self.all(sql!("list_by_agent"), params![before, size, agent.as_str()], row::readable_job).await
         } else if let Some(tag) = &filter.tag {
-            self.all(sql!("list_by_tag"), params![before, size, tag.as_str()], row::job).await
+            self.all(sql!("list_by_tag"), params![before, size, tag.as_str()], row::readable_job).await
         } else if let Some(kind) = &filter.kind {
-            self.all(sql!("list_by_kind"), params![before, size, kind.as_str()], row::job).await
+            self.all(sql!("list_by_kind"), params![before, size, kind.as_str()], row::readable_job).await
         } else {
-            self.all(sql!("list_created"), params![before, size], row::job).await
+            self.all(sql!("list_created"), params![before, size], row::readable_job).await
         }
     }
 
-    async fn chunk_finished(&self, filter: &Filter, after: Option<&Cursor>, size: i64) -> Tried<Vec<Job>> {
+    async fn chunk_finished(&self, filter: &Filter, after: Option<&Cursor>, size: i64) -> Tried<Vec<Row>> {
         let (at, id) = match after {
             Some(Cursor::Finished(Reverse((at, id)))) => (*at, uuid(*id)),
             _ => (filter.finished_before.unwrap_or(NEVER), Uuid::max()),
@@ -126,21 +138,25 @@ impl Db<'_> {
         for status in &filter.statuses {
             merged.extend(match status {
                 Status::Completed => {
-                    self.listed(sql!("list_completed"), params![Ts(at), id, size], row::job).await?
+                    self.listed(sql!("list_completed"), params![Ts(at), id, size], row::readable_job).await?
                 }
                 _ => {
-                    self.listed(sql!("list_finished"), params![status.as_str(), Ts(at), id, size], row::job)
-                        .await?
+                    self.listed(
+                        sql!("list_finished"),
+                        params![status.as_str(), Ts(at), id, size],
+                        row::readable_job,
+                    )
+                    .await?
                 }
             });
         }
-        merged.sort_by_key(|job: &Job| Reverse((job.finished_at, job.id)));
-        merged.dedup_by_key(|job| job.id);
+        merged.sort_by_key(|(job, _): &Row| Reverse((job.finished_at, job.id)));
+        merged.dedup_by_key(|(job, _)| job.id);
         merged.truncate(size as usize);
         Ok(merged)
     }
 
-    async fn chunk_due(&self, filter: &Filter, after: Option<&Cursor>, size: i64) -> Tried<Vec<Job>> {
+    async fn chunk_due(&self, filter: &Filter, after: Option<&Cursor>, size: i64) -> Tried<Vec<Row>> {
         let mut queues = match &filter.queue {
             Some(queue) => vec![queue.as_str().to_owned()],
             None => self.queue_names().await?,
@@ -158,8 +174,12 @@ impl Db<'_> {
             };
             let left = size - chunk.len() as i64;
             chunk.extend(
-                self.listed(sql!("list_due"), params![queue.as_str(), priority, Ts(due), id, left], row::job)
-                    .await?,
+                self.listed(
+                    sql!("list_due"),
+                    params![queue.as_str(), priority, Ts(due), id, left],
+                    row::readable_job,
+                )
+                .await?,
             );
             if chunk.len() as i64 >= size {
                 break;
@@ -168,7 +188,7 @@ impl Db<'_> {
         Ok(chunk)
     }
 
-    async fn chunk_worker(&self, filter: &Filter, after: Option<&Cursor>, size: i64) -> Tried<Vec<Job>> {
+    async fn chunk_worker(&self, filter: &Filter, after: Option<&Cursor>, size: i64) -> Tried<Vec<Row>> {
         let (worker, id) = match (after, &filter.worker_id) {
             (Some(Cursor::Worker(worker, id)), _) => (worker.as_str(), uuid(*id)),
             (_, Some(worker)) => (worker.as_str(), Uuid::nil()),
@@ -178,10 +198,10 @@ impl Db<'_> {
             Some(_) => sql!("list_of_worker"),
             None => sql!("list_by_worker"),
         };
-        self.listed(statement, params![worker, id, size], row::job).await
+        self.listed(statement, params![worker, id, size], row::readable_job).await
     }
 
-    async fn chunk_parked(&self, filter: &Filter, after: Option<&Cursor>, size: i64) -> Tried<Vec<Job>> {
+    async fn chunk_parked(&self, filter: &Filter, after: Option<&Cursor>, size: i64) -> Tried<Vec<Row>> {
         let mut statuses = filter.statuses.clone();
         statuses.sort_unstable();
         statuses.dedup();
@@ -194,7 +214,8 @@ impl Db<'_> {
             };
             let left = size - chunk.len() as i64;
             chunk.extend(
-                self.listed(sql!("list_parked"), params![status.as_str(), id, left], row::job).await?,
+                self.listed(sql!("list_parked"), params![status.as_str(), id, left], row::readable_job)
+                    .await?,
             );
         }
         Ok(chunk)
@@ -243,9 +264,11 @@ impl Db<'_> {
         let job = uuid(request.job);
         if request.newest_first {
             let before = if request.after == 0 { i64::MAX } else { request.after };
-            return self.all(sql!("events_newest"), params![job, before, limit], |r| row::event(r, 0)).await;
+            return self
+                .all(sql!("events_newest"), params![job, before, limit], |r| row::readable_event(r, 0))
+                .await;
         }
-        self.all(sql!("events"), params![job, request.after, limit], |r| row::event(r, 0)).await
+        self.all(sql!("events"), params![job, request.after, limit], |r| row::readable_event(r, 0)).await
     }
 
     pub(crate) async fn at_version(&self, request: &AtVersion, _: Now) -> Tried<Option<Job>> {

@@ -28,6 +28,7 @@ pub(crate) async fn one_by_one<I: Clone, T>(
             let One::Left(item) = one else { continue };
             match answer(item.clone(), waits).await {
                 Ok(answered) => *one = One::Answered(answered),
+                Err(Failure::Corrupt { why, .. }) => *one = One::Answered(Err(Refusal::Unreadable(why))),
                 // Patience is over, for the others too.
                 Err(failure) if failure.is_locked() && matches!(waits, Waits::For(_)) => break 'all,
                 Err(failure) if failure.is_locked() => {}

@@ -8,6 +8,7 @@
 use crate::connect::Connector;
 use crate::db::{Boxed, Db, Tx};
 use crate::error::{Failure, OpenError, Tried};
+use crate::feed::Steps;
 use crate::notify::Wakeups;
 use crate::statements::Texts;
 use crate::tls::Route;
@@ -55,6 +56,7 @@ pub(crate) struct Connections {
     timeout: Duration,
     pub(crate) texts: Arc<Texts>,
     pub(crate) wakeups: Wakeups,
+    pub(crate) feed_steps: Steps,
 }
 
 /// What a transaction is for: which connection it gets, and how long it waits.
@@ -79,7 +81,13 @@ pub(crate) enum Waits {
 }
 
 impl Connections {
-    pub(crate) fn new(route: Route, size: usize, texts: Texts, timeout: Duration) -> Result<Self, OpenError> {
+    pub(crate) fn new(
+        route: Route,
+        size: usize,
+        texts: Texts,
+        timeout: Duration,
+        feed_steps: Steps,
+    ) -> Result<Self, OpenError> {
         let texts = Arc::new(texts);
         Ok(Self {
             work: pool(&route, size, &texts)?,
@@ -90,6 +98,7 @@ impl Connections {
             timeout,
             texts,
             wakeups: Wakeups::default(),
+            feed_steps,
         })
     }
 

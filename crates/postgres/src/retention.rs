@@ -8,6 +8,11 @@ use uuid::Uuid;
 use windlass_core::{Job, JobId, LogLine, Refusal, Status, Version};
 use windlass_store::{Archived, Now, Purge, ReadArchive, ReadLogs};
 
+/// A finished job, also one of which something does not read back: it goes its way like others, its log as it is stored.
+fn job_of(row: &tokio_postgres::Row) -> Tried<Job> {
+    Ok(row::readable_job(row)?.0)
+}
+
 impl Db<'_> {
     pub(crate) async fn archive(&self, request: &ReadArchive, _: Now) -> Tried<Vec<Archived>> {
         let limit = crate::list::page(request.limit);
@@ -16,9 +21,9 @@ impl Db<'_> {
             let before = Ts(request.finished_before);
             finished.extend(match status {
                 Status::Completed => {
-                    self.listed(sql!("archive_completed"), params![before, limit], row::job).await?
+                    self.listed(sql!("archive_completed"), params![before, limit], job_of).await?
                 }
-                _ => self.listed(sql!("archive"), params![before, limit, status.as_str()], row::job).await?,
+                _ => self.listed(sql!("archive"), params![before, limit, status.as_str()], job_of).await?,
             });
         }
         finished.sort_by_key(|job| (job.finished_at, job.id));
@@ -45,7 +50,7 @@ impl Db<'_> {
             }
             logs.extend(page);
         }
-        let events = self.log(job.id, job.version).await?;
+        let events = self.readable_log(job.id, job.version).await?;
         if (events.len() as i64) < job.version && self.job(job.id).await?.is_none() {
             return Ok(None);
         }

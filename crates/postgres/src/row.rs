@@ -47,15 +47,17 @@ impl ToSql for Ts {
 pub(crate) struct Columns<'r> {
     row: &'r Row,
     next: usize,
+    /// The first column that was read and holds what nobody may have written there.
+    wrong: Option<String>,
 }
 
 impl<'r> Columns<'r> {
     pub(crate) fn new(row: &'r Row, next: usize) -> Self {
-        Self { row, next }
+        Self { row, next, wrong: None }
     }
 
     /// Leaves out columns that only statements read.
-    fn pass(&mut self, columns: usize) -> &mut Self {
+    pub(crate) fn pass(&mut self, columns: usize) -> &mut Self {
         self.next += columns;
         self
     }
@@ -72,6 +74,39 @@ impl<'r> Columns<'r> {
     pub(crate) fn opt_text<T>(&mut self, read: impl FnOnce(&str) -> Option<T>) -> Tried<Option<T>> {
         let Some(text) = self.get::<Option<&str>>()? else { return Ok(None) };
         read(text).map(Some).ok_or_else(|| Failure::Unreadable(format!("column {}: {text:?}", self.next - 1)))
+    }
+
+    /// Puts something in the place of what does not read, and remembers that.
+    fn or<T>(&mut self, end: Tried<T>, instead: impl FnOnce() -> T) -> Tried<T> {
+        match end {
+            Err(Failure::Unreadable(why)) => {
+                self.wrong.get_or_insert(why);
+                Ok(instead())
+            }
+            end => end,
+        }
+    }
+
+    /// As [`Columns::text`], with something in the place of what does not read.
+    pub(crate) fn text_or<T>(
+        &mut self,
+        read: impl FnOnce(&str) -> Option<T>,
+        instead: impl FnOnce() -> T,
+    ) -> Tried<T> {
+        let text = self.text(read);
+        self.or(text, instead)
+    }
+
+    /// As [`Columns::opt_text`], without what does not read.
+    fn readable<T>(&mut self, read: impl FnOnce(&str) -> Option<T>) -> Tried<Option<T>> {
+        let text = self.opt_text(read);
+        self.or(text, || None)
+    }
+
+    /// As [`Columns::bytes`], without what does not read.
+    fn readable_bytes<const N: usize>(&mut self) -> Tried<Option<[u8; N]>> {
+        let bytes = self.bytes();
+        self.or(bytes, || None)
     }
 
     pub(crate) fn time(&mut self) -> Tried<Timestamp> {
@@ -108,6 +143,14 @@ pub(crate) fn who(text: &str) -> Option<Who> {
 
 /// A row of `jobs`, its columns in the order of the table from the first column on.
 pub(crate) fn job(row: &Row) -> Tried<Job> {
+    match readable_job(row)? {
+        (job, None) => Ok(job),
+        (job, Some(why)) => Err(Failure::Corrupt { job: job.id, why: format!("its row: {why}") }),
+    }
+}
+
+/// The same, also where a column does not read: what could be read, and what could not.
+pub(crate) fn readable_job(row: &Row) -> Tried<(Job, Option<String>)> {
     let mut c = Columns::new(row, 0);
     let mut job = Job {
         id: c.job_id()?,
@@ -115,13 +158,13 @@ pub(crate) fn job(row: &Row) -> Tried<Job> {
         grace_ms: c.get()?,
         priority: c.get::<i16>()?.into(),
         max_retries: c.get()?,
-        queue: c.text(name)?,
-        kind: c.text(name)?,
+        queue: c.text_or(name, Name::unreadable)?,
+        kind: c.text_or(name, Name::unreadable)?,
         parent_id: c.get::<Option<Uuid>>()?.map(|u| JobId::from_bytes(u.into_bytes())),
-        unique_policy: c.opt_text(Policy::from_text)?,
+        unique_policy: c.readable(Policy::from_text)?,
         timeout_ms: c.get()?,
         lease_ms: c.get::<Option<i64>>()?.and_then(|ms| LeaseMs::new(ms).ok()),
-        backoff: c.opt_text(|t| serde_json::from_str(t).ok())?,
+        backoff: c.readable(|t| serde_json::from_str(t).ok())?,
         meta_version: c.get()?,
         retries: c.get()?,
         crashes: c.get()?,
@@ -132,49 +175,64 @@ pub(crate) fn job(row: &Row) -> Tried<Job> {
         stage: c.get()?,
         epoch: c.get()?,
         assignment: c.get()?,
-        waiting_for: c.opt_text(WaitFor::parse)?,
-        wait_name: c.opt_text(name)?,
+        waiting_for: c.readable(WaitFor::parse)?,
+        wait_name: c.readable(name)?,
         wait_version: c.get()?,
         wake_version: c.get()?,
         cancel_requested_at: c.opt_time()?,
         error_version: c.get()?,
-        error_code: c.opt_text(who)?,
+        error_code: c.readable(who)?,
         checkpoint_version: c.get()?,
         deadline_at: c.opt_time()?,
-        status: c.pass(4).text(Status::parse)?,
+        status: c.pass(4).text_or(Status::parse, || Status::Orphaned)?,
         version: c.get()?,
         attempt: c.get()?,
         progress: c.get()?,
         due_at: c.opt_time()?,
         lease_expires_at: c.opt_time()?,
-        lease_hash: c.bytes()?.map(LeaseHash),
+        lease_hash: c.readable_bytes()?.map(LeaseHash),
         updated_at: c.time()?,
         finished_at: c.opt_time()?,
         result_version: c.get()?,
         started_at: c.opt_time()?,
-        worker_id: c.pass(1).opt_text(who)?,
+        worker_id: c.pass(1).readable(who)?,
     };
     // The column keeps who held it last.
     job.worker_id = job.worker_id.filter(|_| matches!(job.status, Status::Running | Status::Assigned));
-    Ok(job)
+    Ok((job, c.wrong))
 }
 
 /// A row of `job_events` from column `first` on; its place in the feed is that column.
 pub(crate) fn event(row: &Row, first: usize) -> Tried<Event> {
+    let event = readable_event(row, first)?;
+    match event.what {
+        EventKind::Unreadable(stored) => {
+            Err(Failure::Corrupt { job: event.job, why: format!("version {}: {stored}", event.version) })
+        }
+        _ => Ok(event),
+    }
+}
+
+/// The same, also where it does not read back: then as [`EventKind::Unreadable`].
+pub(crate) fn readable_event(row: &Row, first: usize) -> Tried<Event> {
     let mut c = Columns::new(row, first + 1);
     let job = c.job_id()?;
     let version = c.get()?;
     let at = c.time()?;
     let type_name: &str = c.get()?;
-    let actor = c.text(|t| Actor::try_from(t).ok())?;
+    let actor = c.text_or(|t| Actor::try_from(t).ok(), Actor::engine)?;
     let attempt = c.get()?;
     let generation = c.get()?;
-    let lease = c.bytes()?.map(LeaseHash);
+    let lease = c.readable_bytes()?.map(LeaseHash);
     let key = c.opt_text(|t| Some(Key::stored(t)))?;
     let detail: Option<&str> = c.get()?;
     let is_json: Option<bool> = c.get()?;
     let payload: Option<Vec<u8>> = c.get()?;
-    let what = EventKind::read(type_name, detail)?;
+    let what = match (EventKind::read(type_name, detail), c.wrong) {
+        (Ok(what), None) => what,
+        (Err(unreadable), _) => EventKind::Unreadable(Box::new(unreadable)),
+        (Ok(_), Some(why)) => EventKind::unreadable(type_name, detail, why),
+    };
     let payload = payload.map(|bytes| Payload::stored(bytes, is_json.unwrap_or(false)));
     Ok(Event { job, version, at, actor, attempt, generation, lease, key, what, payload })
 }

@@ -6,6 +6,7 @@
 
 use crate::db::{Lock, Tx, sql, uuid};
 use crate::error::Tried;
+use crate::lost::set_aside;
 use crate::param::params;
 use crate::pool::Connections;
 use crate::row::{Columns, Ts};
@@ -16,7 +17,7 @@ use uuid::Uuid;
 use windlass_core::decide::{Command, decide};
 use windlass_core::limits::BATCH_MAX;
 use windlass_core::{Done, Job, JobId, Status, Timestamp};
-use windlass_store::{Now, StoreResult, Sweep, Swept};
+use windlass_store::{Now, StoreError, StoreResult, Sweep, Swept};
 
 /// Jobs per transaction: long enough to share a commit, short enough to let others at their rows.
 const TOGETHER: usize = 100;
@@ -103,6 +104,9 @@ async fn act_one_by_one(connections: &Arc<Connections>, ids: &[JobId], now: Now)
             Ok(done) => {
                 acted.swept.extend(done.swept);
                 acted.held_parents.extend(done.held_parents);
+            }
+            Err(StoreError::Corrupt { job: Some(job), why }) if job == id => {
+                set_aside(connections, id, why, now).await?;
             }
             Err(error) => {
                 tracing::warn!(job = %id, %error, "a job past its deadline could not be acted on");

@@ -1,7 +1,7 @@
 //! How a row of `jobs` is written: made, moved, and noted as held.
 
 use crate::db::{Tx, sql, uuid};
-use crate::error::Tried;
+use crate::error::{Failure, Tried};
 use crate::param::params;
 use crate::row::{self, Ts};
 use windlass_core::end::Ending;
@@ -127,7 +127,14 @@ impl Tx<'_> {
             self.execute(sql!("void_approvals"), params![uuid(ending.job), Ts(now)]).await?;
         }
         let Some(id) = ending.parent else { return Ok(()) };
-        let Some(parent) = self.one(sql!("lock"), params![uuid(id)], row::job).await? else { return Ok(()) };
+        let parent = match self.one(sql!("lock"), params![uuid(id)], row::job).await {
+            Err(Failure::Corrupt { job, why }) => {
+                tracing::error!(%job, %why, "a parent does not read back and does not learn of its child's end");
+                return Ok(());
+            }
+            parent => parent?,
+        };
+        let Some(parent) = parent else { return Ok(()) };
         match ending.told(&parent, now) {
             Some(step) => self.write(&parent, &step).await,
             None => Ok(()),

@@ -4,7 +4,8 @@
 mod support;
 
 use std::sync::Arc;
-use support::{database, hand, wait_for};
+use std::time::{Duration, Instant};
+use support::{database, hand, soon, until, wait_for};
 use windlass_conformance::{Bed, at, completes};
 use windlass_postgres::Options;
 
@@ -98,5 +99,70 @@ fn what_is_renewed_stays_held_beside_what_is_not() {
             hand.query_one("SELECT count(*) FROM windlass.holds", &[]).await.expect("a count").get(0);
         assert_eq!(holds, 2, "one per claim");
         assert_eq!(bed.claims("v", 100, at(80_000)).await.len(), 10);
+    });
+}
+
+/// Q13: a claim that had to wait for four seconds does not make the next ones blind: a job that somebody enqueues to be due
+/// an hour ago, before all that was claimed, is seen by a look at the head of the line, of which there is one a second.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "it measures how long a job stays unseen")]
+fn a_stall_hides_no_job() {
+    wait_for(async {
+        let (bed, _store, hand, _database) = place().await;
+        bed.enqueue_all((0..3).map(|_| bed.job("work")).collect(), None).await;
+        hand.batch_execute("BEGIN; LOCK TABLE windlass.line").await.expect("a stall");
+        let stalled = bed.claims("w", 1, None);
+        let release = async {
+            tokio::time::sleep(Duration::from_secs(4)).await;
+            hand.batch_execute("COMMIT").await.expect("the end of the stall");
+        };
+        let (claimed, ()) = tokio::join!(stalled, release);
+        assert_eq!(claimed.len(), 1, "it waited");
+        let sql = "SELECT windlass.enqueue('work', run_at => clock_timestamp() - interval '1 hour')";
+        let overdue: uuid::Uuid = hand.query_one(sql, &[]).await.expect("a job").get(0);
+        let begun = Instant::now();
+        let mut seen = Vec::new();
+        until("the overdue job is claimed", async || {
+            seen.extend(bed.claims("w", 1, None).await);
+            seen.iter().any(|held| *held.job.id.as_uuid() == overdue)
+        })
+        .await;
+        assert!(begun.elapsed() < Duration::from_secs(20), "not before {:?}", begun.elapsed());
+    });
+}
+
+/// Q13: an enqueue that commits a little late, behind jobs that were enqueued after it and claimed before, is seen by the
+/// very next claim.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "it measures how late the commit was")]
+fn a_late_commit_is_seen_at_the_next_claim() {
+    wait_for(async {
+        let (bed, _store, hand, _database) = place().await;
+        let mut late = 0;
+        for round in 0..60 {
+            let begun = Instant::now();
+            hand.batch_execute("BEGIN").await.expect("a transaction");
+            let sql = "SELECT windlass.enqueue('work')";
+            let slow: uuid::Uuid = hand.query_one(sql, &[]).await.expect("a job").get(0);
+            let fast = bed.a_job(None).await;
+            let claimed = bed.claims("w", 10, None).await;
+            assert_eq!(claimed.iter().map(|c| c.job.id).collect::<Vec<_>>(), [fast], "round {round}");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            hand.batch_execute("COMMIT").await.expect("a late commit");
+            let claimed = soon("an answer", bed.claims("w", 10, None)).await;
+            // What took longer on a busy machine is seen by the next look at the head of the line.
+            if begun.elapsed() < Duration::from_millis(400) {
+                assert_eq!(
+                    claimed.iter().map(|c| *c.job.id.as_uuid()).collect::<Vec<_>>(),
+                    [slow],
+                    "round {round}"
+                );
+                late += 1;
+            }
+            if claimed.is_empty() {
+                until("it is seen", async || !bed.claims("w", 10, None).await.is_empty()).await;
+            }
+        }
+        assert!(late >= 10, "only {late} commits were late by a little");
     });
 }

@@ -2,7 +2,7 @@
 
 use crate::db::{Tx, array, sql};
 use crate::error::{Failure, Tried};
-use crate::row;
+use crate::row::{self, Readable};
 use rusqlite::types::Value;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -11,10 +11,8 @@ use std::time::{Duration, Instant};
 use windlass_core::decide::{Claim, Command, Move, decide, hand_out};
 use windlass_core::limits::{CLAIM_MAX, PRIORITY_MAX, PRIORITY_MIN};
 use windlass_core::step::{self, StepState};
-use windlass_core::{
-    Actor, EventKind, Facts, Job, JobId, Lease, Metadata, Name, Payload, Refusal, Status, Timestamp,
-};
-use windlass_store::{ClaimMany, ClaimOne, Claimed};
+use windlass_core::{Actor, Facts, Job, JobId, Lease, Metadata, Name, Payload, Refusal, Status, Timestamp};
+use windlass_store::{ClaimMany, ClaimOne, Claimed, WriteAudit};
 
 /// How long a look may go on from where the last one ended before it starts from the beginning again.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -73,7 +71,8 @@ impl Tx<'_, '_> {
         }
         let held = self.held_already(&request.claim, now)?;
         if !held.is_empty() {
-            return held.into_iter().map(|job| self.claimed(job, &request.claim)).collect();
+            let again = held.into_iter().map(|job| self.hold_again(job, &request.claim, now));
+            return again.filter_map(Tried::transpose).collect();
         }
         let mut claimed = Vec::new();
         let mut seen = HashSet::new();
@@ -103,10 +102,12 @@ impl Tx<'_, '_> {
         now: Timestamp,
         claimed: &mut Vec<Claimed>,
     ) -> Tried<()> {
+        let mut stuck = HashSet::new();
         loop {
-            let want = max - claimed.len();
-            let (due, more) = self.due(request, queue, priority, want, positions, now)?;
-            let ended = self.take_all(due, &request.claim, now, claimed)?;
+            let want = max - claimed.len() + stuck.len();
+            let (found, more) = self.due(request, queue, priority, want, positions, now)?;
+            let (due, set_aside) = self.without_unreadable(found, &mut stuck, now)?;
+            let ended = self.take_all(due, &request.claim, now, claimed)? || set_aside;
             if claimed.len() >= max || !(more || ended) {
                 return Ok(());
             }
@@ -126,7 +127,7 @@ impl Tx<'_, '_> {
         want: usize,
         positions: &Positions,
         now: Timestamp,
-    ) -> Tried<(Vec<(i64, Job)>, bool)> {
+    ) -> Tried<(Vec<(i64, Readable)>, bool)> {
         let now = now.as_micros();
         if request.kinds.is_empty() {
             let jobs =
@@ -213,20 +214,80 @@ impl Tx<'_, '_> {
         let mut created = self.all(sql!("created"), [&ids], first_events())?.into_iter().peekable();
         claimed.reserve(jobs.len());
         for job in jobs {
-            match created.next_if(|(id, _)| *id == job.id) {
-                Some((_, (facts, payload))) => claimed.push(self.claimed_with(job, claim, facts, payload)?),
-                None => self.lose(&job, now)?,
-            }
+            let first_event = created.next_if(|(id, _)| *id == job.id).map(|(_, read)| read);
+            claimed.extend(self.handed_out(job, first_event, claim, now)?);
         }
         Ok(false)
     }
 
-    /// Fails a job that was handed out although its first event is gone.
-    fn lose(&self, job: &Job, now: Timestamp) -> Tried<()> {
-        match decide(job, Command::LosePayload, now) {
-            Ok(lost) => self.write(job, &lost),
-            Err(_) => Ok(()),
+    /// A job that was handed out, with everything its holder needs. Fails it instead if its first event is gone or something
+    /// of it does not read back: the others go on.
+    fn handed_out(
+        &self,
+        job: Job,
+        first_event: Option<FirstEvent>,
+        claim: &Claim,
+        now: Timestamp,
+    ) -> Tried<Option<Claimed>> {
+        let lost = match first_event {
+            None => Command::LosePayload,
+            Some(Err(why)) => Command::Unreadable(why),
+            Some(Ok((facts, payload))) => match self.claimed_with(job.clone(), claim, facts, payload) {
+                Err(Failure::Corrupt { why, .. }) => Command::Unreadable(why),
+                held => return held.map(Some),
+            },
+        };
+        if let Ok(step) = decide(&job, lost, now) {
+            self.write(&job, &step)?;
         }
+        Ok(None)
+    }
+
+    fn hold_again(&self, job: Job, claim: &Claim, now: Timestamp) -> Tried<Option<Claimed>> {
+        let first_event = self.first_event(job.id)?;
+        self.handed_out(job, first_event, claim, now)
+    }
+
+    fn first_event(&self, job: JobId) -> Tried<Option<FirstEvent>> {
+        match self.created(job) {
+            Ok(created) => Ok(created.map(Ok)),
+            Err(Failure::Corrupt { why, .. }) => Ok(Some(Err(why))),
+            Err(failure) => Err(failure),
+        }
+    }
+
+    /// Ends a job whose row does not read back. No rule can decide on it, so it goes as it would from a user at an SQL
+    /// prompt, and the reason is in the audit. Says no if even that is refused.
+    pub(crate) fn set_aside(&self, job: JobId, why: &str, now: Timestamp) -> Tried<bool> {
+        tracing::error!(%job, %why, "a job does not read back and is set aside; run `windlass verify`");
+        // The engine's own statements need no guard; this one does.
+        let ended = self.guarded(sql!("set_aside"), [job.as_bytes()]);
+        if let Err(error) = ended {
+            tracing::error!(%job, %error, "it cannot be set aside; it stays in line");
+            return Ok(false);
+        }
+        self.logged_by_guard()?;
+        self.write_audit(&WriteAudit::set_aside(job, why), now)?;
+        Ok(true)
+    }
+
+    /// Rows that read back, and whether one did not and was set aside. What cannot be set aside is remembered as stuck.
+    fn without_unreadable(
+        &self,
+        found: Vec<(i64, Readable)>,
+        stuck: &mut HashSet<JobId>,
+        now: Timestamp,
+    ) -> Tried<(Vec<(i64, Job)>, bool)> {
+        let (mut due, mut set_aside) = (Vec::with_capacity(found.len()), false);
+        for (row, (job, wrong)) in found {
+            match wrong {
+                None => due.push((row, job)),
+                Some(_) if stuck.contains(&job.id) => {}
+                Some(why) if self.set_aside(job.id, &why, now)? => set_aside = true,
+                Some(_) => drop(stuck.insert(job.id)),
+            }
+        }
+        Ok((due, set_aside))
     }
 
     /// Writes what the claim of one row leads to. Answers it only if it was handed out: a lease that was lost too often,
@@ -236,11 +297,8 @@ impl Tx<'_, '_> {
         if step.job.status != Status::Running {
             return Ok(None);
         }
-        if let Some((facts, payload)) = self.created(job.id)? {
-            return self.claimed_with(step.job, claim, facts, payload).map(Some);
-        }
-        self.lose(&step.job, now)?;
-        Ok(None)
+        let first_event = self.first_event(job.id)?;
+        self.handed_out(step.job, first_event, claim, now)
     }
 
     pub(crate) fn claim_one(&self, request: &ClaimOne, now: Timestamp) -> Tried<Result<Claimed, Refusal>> {
@@ -271,8 +329,15 @@ impl Tx<'_, '_> {
             Ok((hash == Some(claim.secret.token(id, attempt).hash().0)).then_some(id))
         };
         let mine = self.all(sql!("held"), [claim.worker.as_str()], mine)?;
-        let held = mine.into_iter().flatten().map(|id| self.job(id)).collect::<Tried<Vec<_>>>()?;
-        Ok(held.into_iter().flatten().filter(|job| holds(job, claim, now)).collect())
+        let mut held = Vec::new();
+        for id in mine.into_iter().flatten() {
+            match self.job(id) {
+                // It is not handed out again; once its lease is over the next claim sets it aside.
+                Err(Failure::Corrupt { .. }) => {}
+                found => held.extend(found?.filter(|job| holds(job, claim, now))),
+            }
+        }
+        Ok(held)
     }
 }
 
@@ -288,7 +353,7 @@ impl Tx<'_, '_> {
     pub(crate) fn claimed(&self, job: Job, claim: &Claim) -> Tried<Claimed> {
         match self.created(job.id)? {
             Some((facts, payload)) => self.claimed_with(job, claim, facts, payload),
-            None => Err(Failure::Unreadable(format!("job {} has no first event", job.id))),
+            None => Err(Failure::Corrupt { job: job.id, why: "it has no first event".into() }),
         }
     }
 
@@ -338,26 +403,27 @@ impl Tx<'_, '_> {
     }
 }
 
-/// A job with what its first event carries.
-type Created = (JobId, (Facts, Option<Payload>));
+/// What a job's first event carries, or why it does not read back.
+type FirstEvent = Result<(Facts, Option<Payload>), String>;
+/// A job with its first event.
+type Created = (JobId, FirstEvent);
 
 /// Reads rows of `created.sql`. Jobs that come together are often of one kind: equal facts are parsed once.
 fn first_events() -> impl FnMut(&rusqlite::Row<'_>) -> Tried<Created> {
     let mut last: Option<(String, Facts)> = None;
     move |row| {
+        let job = JobId::from_bytes(row.get(0)?);
         let detail = row.get_ref(1)?.as_str_or_null().unwrap_or(None).unwrap_or_default();
         let facts = match &last {
             Some((same, facts)) if same == detail => facts.clone(),
-            _ => {
-                let EventKind::JobCreated(facts) = EventKind::read("job_created", Some(detail))? else {
-                    return Err(Failure::Unreadable("the first event is not job_created".into()));
-                };
-                last.insert((detail.to_owned(), *facts)).1.clone()
-            }
+            _ => match Facts::read(Some(detail)) {
+                Ok(facts) => last.insert((detail.to_owned(), facts)).1.clone(),
+                Err(unreadable) => return Ok((job, Err(unreadable.to_string()))),
+            },
         };
         let payload: Option<Vec<u8>> = row.get(3)?;
         let is_json: Option<bool> = row.get(2)?;
         let payload = payload.map(|bytes| Payload::stored(bytes, is_json.unwrap_or(false)));
-        Ok((JobId::from_bytes(row.get(0)?), (facts, payload)))
+        Ok((job, Ok((facts, payload))))
     }
 }

@@ -2,6 +2,7 @@
 
 use rusqlite::ErrorCode;
 use windlass_core::event::Unreadable;
+use windlass_core::{JobId, Refusal};
 use windlass_store::StoreError;
 
 /// Why a transaction could not be finished.
@@ -11,11 +12,23 @@ pub(crate) enum Failure {
     Sql(#[from] rusqlite::Error),
     #[error("a stored value does not read back: {0}; run `windlass verify` on this store")]
     Unreadable(String),
+    /// The same, of one job.
+    #[error("what is stored of job {job} does not read back: {why}; run `windlass verify` on this store")]
+    Corrupt { job: JobId, why: String },
     #[error("the writer of this store has stopped; open it again")]
     Stopped,
 }
 
 pub(crate) type Tried<T> = Result<T, Failure>;
+
+/// The answer about one item of several: a job that does not read back is answered for itself. Rows are read before
+/// anything is written for an item, so nothing is left half done.
+pub(crate) fn one_items<T>(end: Tried<Result<T, Refusal>>) -> Tried<Result<T, Refusal>> {
+    match end {
+        Err(Failure::Corrupt { why, .. }) => Ok(Err(Refusal::Unreadable(why))),
+        end => end,
+    }
+}
 
 impl From<Unreadable> for Failure {
     fn from(error: Unreadable) -> Self {
@@ -38,6 +51,7 @@ impl Failure {
         };
         match (self, code) {
             (Self::Unreadable(why), _) => StoreError::Corrupt { job: None, why: why.clone() },
+            (Self::Corrupt { job, why }, _) => StoreError::Corrupt { job: Some(*job), why: why.clone() },
             (_, Some(ErrorCode::DiskFull)) => StoreError::Full(self.advice()),
             (_, Some(ErrorCode::ReadOnly)) => StoreError::ReadOnly(self.advice()),
             _ => StoreError::Unavailable(self.advice()),

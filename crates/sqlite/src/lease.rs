@@ -1,7 +1,7 @@
 //! Renewals: the one change without an event.
 
 use crate::db::{Tx, sql};
-use crate::error::Tried;
+use crate::error::{Tried, one_items};
 use windlass_core::decide::renew;
 use windlass_core::limits::{self, BATCH_MAX};
 use windlass_core::{JobId, LeaseMs, Refusal, Timestamp, Token};
@@ -11,7 +11,7 @@ impl Tx<'_, '_> {
     pub(crate) fn extend(&self, request: &Extend, now: Timestamp) -> Tried<Vec<Result<Extended, Refusal>>> {
         let one =
             |(n, (job, token)): (usize, &(JobId, Token))| match limits::count("leases", n + 1, BATCH_MAX) {
-                Ok(()) => self.extend_one(*job, *token, request.extend_ms, now),
+                Ok(()) => one_items(self.extend_one(*job, *token, request.extend_ms, now)),
                 Err(invalid) => Ok(Err(invalid.into())),
             };
         request.leases.iter().enumerate().map(one).collect()

@@ -31,6 +31,7 @@ mod settle;
 mod sweep;
 mod term;
 mod verbs;
+mod verify;
 mod wait;
 mod writer;
 

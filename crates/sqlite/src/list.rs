@@ -4,8 +4,8 @@
 //! here. A page reads a bounded number of rows, so it may be short although more follows.
 
 use crate::db::{Db, sql};
-use crate::error::Tried;
-use crate::row;
+use crate::error::{Failure, Tried};
+use crate::row::{self, Readable};
 use std::cmp::Reverse;
 use windlass_core::blocked::{Surroundings, blocked};
 use windlass_core::limits::{self, PAGE_MAX, PRIORITY_MAX, PRIORITY_MIN};
@@ -60,14 +60,18 @@ impl Db<'_> {
         loop {
             let chunk = self.chunk(&request.filter, order, cursor.as_ref())?;
             let last_chunk = (chunk.len() as i64) < CHUNK;
-            for job in chunk {
+            for (job, wrong) in chunk {
                 scanned += 1;
                 cursor = Cursor::of(order, &job);
-                // The filter was about facts in vain if the first event is gone.
-                let facts = self.created(job.id)?.map(|(facts, _)| facts);
+                // The filter was about facts in vain if the first event is gone or does not read back.
+                let (facts, unread) = match self.created(job.id) {
+                    Ok(created) => (created.map(|(facts, _)| facts), None),
+                    Err(Failure::Corrupt { why, .. }) => (None, Some(why)),
+                    Err(failure) => return Err(failure),
+                };
                 if request.filter.matches(&job, || facts.clone()) {
                     let facts = facts.unwrap_or_else(|| Facts::new(job.kind.clone(), job.queue.clone()));
-                    items.push(Listed { job, facts });
+                    items.push(Listed { job, facts, unreadable: wrong.or(unread) });
                 }
                 if items.len() == request.limit || scanned == SCAN_MAX {
                     return Ok(Ok(Page { items, next: cursor.map(|c| c.to_text()) }));
@@ -80,7 +84,7 @@ impl Db<'_> {
     }
 
     /// The next rows in the order of the list.
-    fn chunk(&self, filter: &Filter, order: Order, after: Option<&Cursor>) -> Tried<Vec<Job>> {
+    fn chunk(&self, filter: &Filter, order: Order, after: Option<&Cursor>) -> Tried<Vec<Readable>> {
         match order {
             Order::Created => self.chunk_created(filter, after),
             Order::Finished => self.chunk_finished(filter, after),
@@ -90,40 +94,44 @@ impl Db<'_> {
         }
     }
 
-    fn chunk_created(&self, filter: &Filter, after: Option<&Cursor>) -> Tried<Vec<Job>> {
+    fn chunk_created(&self, filter: &Filter, after: Option<&Cursor>) -> Tried<Vec<Readable>> {
         let before = match after {
             Some(Cursor::Created(Reverse(id))) => *id.as_bytes(),
             _ => [0xff; 16],
         };
         if let Some(parent) = filter.parent_id {
-            self.all(sql!("list_by_parent"), (before, CHUNK, parent.as_bytes()), row::job)
+            self.all(sql!("list_by_parent"), (before, CHUNK, parent.as_bytes()), row::readable_job)
         } else if let Some(agent) = &filter.agent_id {
-            self.all(sql!("list_by_agent"), (before, CHUNK, agent.as_str()), row::job)
+            self.all(sql!("list_by_agent"), (before, CHUNK, agent.as_str()), row::readable_job)
         } else if let Some(tag) = &filter.tag {
-            self.all(sql!("list_by_tag"), (before, CHUNK, tag.as_str()), row::job)
+            self.all(sql!("list_by_tag"), (before, CHUNK, tag.as_str()), row::readable_job)
         } else if let Some(kind) = &filter.kind {
-            self.all(sql!("list_by_kind"), (before, CHUNK, kind.as_str()), row::job)
+            self.all(sql!("list_by_kind"), (before, CHUNK, kind.as_str()), row::readable_job)
         } else {
-            self.all(sql!("list_created"), (before, CHUNK), row::job)
+            self.all(sql!("list_created"), (before, CHUNK), row::readable_job)
         }
     }
 
-    fn chunk_finished(&self, filter: &Filter, after: Option<&Cursor>) -> Tried<Vec<Job>> {
+    fn chunk_finished(&self, filter: &Filter, after: Option<&Cursor>) -> Tried<Vec<Readable>> {
         let (at, id) = match after {
             Some(Cursor::Finished(Reverse((at, id)))) => (at.as_micros(), *id.as_bytes()),
             _ => (filter.finished_before.map_or(i64::MAX, Timestamp::as_micros), [0xff; 16]),
         };
         let mut merged = Vec::new();
         for status in &filter.statuses {
-            merged.extend(self.all(sql!("list_finished"), (status.as_str(), at, id, CHUNK), row::job)?);
+            merged.extend(self.all(
+                sql!("list_finished"),
+                (status.as_str(), at, id, CHUNK),
+                row::readable_job,
+            )?);
         }
-        merged.sort_by_key(|job: &Job| Reverse((job.finished_at, job.id)));
-        merged.dedup_by_key(|job| job.id);
+        merged.sort_by_key(|(job, _): &Readable| Reverse((job.finished_at, job.id)));
+        merged.dedup_by_key(|(job, _)| job.id);
         merged.truncate(CHUNK as usize);
         Ok(merged)
     }
 
-    fn chunk_due(&self, filter: &Filter, after: Option<&Cursor>) -> Tried<Vec<Job>> {
+    fn chunk_due(&self, filter: &Filter, after: Option<&Cursor>) -> Tried<Vec<Readable>> {
         let queues = match &filter.queue {
             Some(queue) => vec![queue.as_str().to_owned()],
             None => self.all(sql!("queue_names"), (), |r| Ok(r.get(0)?))?,
@@ -144,7 +152,7 @@ impl Db<'_> {
                 };
                 let left = CHUNK - chunk.len() as i64;
                 let params = (queue.as_str(), priority, due, id, left);
-                chunk.extend(self.all(sql!("list_due"), params, row::job)?);
+                chunk.extend(self.all(sql!("list_due"), params, row::readable_job)?);
                 if chunk.len() as i64 >= CHUNK {
                     return Ok(chunk);
                 }
@@ -153,7 +161,7 @@ impl Db<'_> {
         Ok(chunk)
     }
 
-    fn chunk_worker(&self, filter: &Filter, after: Option<&Cursor>) -> Tried<Vec<Job>> {
+    fn chunk_worker(&self, filter: &Filter, after: Option<&Cursor>) -> Tried<Vec<Readable>> {
         let (worker, id) = match (after, &filter.worker_id) {
             (Some(Cursor::Worker(worker, id)), _) => (worker.as_str(), *id.as_bytes()),
             (_, Some(worker)) => (worker.as_str(), [0; 16]),
@@ -163,10 +171,10 @@ impl Db<'_> {
             Some(_) => sql!("list_of_worker"),
             None => sql!("list_by_worker"),
         };
-        self.all(statement, (worker, id, CHUNK), row::job)
+        self.all(statement, (worker, id, CHUNK), row::readable_job)
     }
 
-    fn chunk_parked(&self, filter: &Filter, after: Option<&Cursor>) -> Tried<Vec<Job>> {
+    fn chunk_parked(&self, filter: &Filter, after: Option<&Cursor>) -> Tried<Vec<Readable>> {
         let mut statuses = filter.statuses.clone();
         statuses.sort_unstable();
         statuses.dedup();
@@ -178,7 +186,7 @@ impl Db<'_> {
                 _ => [0; 16],
             };
             let left = CHUNK - chunk.len() as i64;
-            chunk.extend(self.all(sql!("list_parked"), (status.as_str(), id, left), row::job)?);
+            chunk.extend(self.all(sql!("list_parked"), (status.as_str(), id, left), row::readable_job)?);
         }
         Ok(chunk)
     }
@@ -214,9 +222,13 @@ impl Db<'_> {
         let limit = page(request.limit);
         if request.newest_first {
             let before = if request.after == 0 { i64::MAX } else { request.after };
-            return self.all(sql!("events_newest"), (request.job.as_bytes(), before, limit), row::event);
+            return self.all(
+                sql!("events_newest"),
+                (request.job.as_bytes(), before, limit),
+                row::readable_event,
+            );
         }
-        self.all(sql!("events"), (request.job.as_bytes(), request.after, limit), row::event)
+        self.all(sql!("events"), (request.job.as_bytes(), request.after, limit), row::readable_event)
     }
 
     pub(crate) fn at_version(&self, request: &AtVersion) -> Tried<Option<Job>> {

@@ -15,9 +15,15 @@ use windlass_core::{
 struct Columns<'r, 's> {
     row: &'r Row<'s>,
     next: usize,
+    /// The first column that was read and holds what nobody may have written there.
+    wrong: Option<String>,
 }
 
-impl Columns<'_, '_> {
+impl<'r, 's> Columns<'r, 's> {
+    fn new(row: &'r Row<'s>, next: usize) -> Self {
+        Self { row, next, wrong: None }
+    }
+
     fn get<T: FromSql>(&mut self) -> Tried<T> {
         self.next += 1;
         Ok(self.row.get(self.next - 1)?)
@@ -34,6 +40,39 @@ impl Columns<'_, '_> {
             return Ok(None);
         };
         read(text).map(Some).ok_or_else(|| Failure::Unreadable(format!("column {}: {text:?}", self.next - 1)))
+    }
+
+    /// Puts something in the place of what does not read, and remembers that.
+    fn or<T>(&mut self, end: Tried<T>, instead: impl FnOnce() -> T) -> Tried<T> {
+        match end {
+            Err(Failure::Unreadable(why)) => {
+                self.wrong.get_or_insert(why);
+                Ok(instead())
+            }
+            Err(Failure::Sql(error @ rusqlite::Error::FromSqlConversionFailure(..)))
+            | Err(Failure::Sql(error @ rusqlite::Error::InvalidColumnType(..))) => {
+                self.wrong.get_or_insert(error.to_string());
+                Ok(instead())
+            }
+            end => end,
+        }
+    }
+
+    fn text_or<T>(&mut self, read: impl FnOnce(&str) -> Option<T>, instead: impl FnOnce() -> T) -> Tried<T> {
+        let text = self.text(read);
+        self.or(text, instead)
+    }
+
+    /// As [`Columns::opt_text`], without what does not read.
+    fn readable<T>(&mut self, read: impl FnOnce(&str) -> Option<T>) -> Tried<Option<T>> {
+        let text = self.opt_text(read);
+        self.or(text, || None)
+    }
+
+    /// A column that may be absent, without what does not read.
+    fn readable_value<T: FromSql>(&mut self) -> Tried<Option<T>> {
+        let value = self.get();
+        self.or(value, || None)
     }
 
     fn time(&mut self) -> Tried<Timestamp> {
@@ -59,7 +98,7 @@ fn who(text: &str) -> Option<Who> {
 
 /// A status that stands alone in its row.
 pub(crate) fn status(row: &Row<'_>) -> Tried<Status> {
-    Columns { row, next: 0 }.text(Status::parse)
+    Columns::new(row, 0).text(Status::parse)
 }
 
 /// How many columns `jobs` has.
@@ -67,17 +106,28 @@ const COLUMNS: usize = 43;
 
 /// A row of `jobs`.
 pub(crate) fn job(row: &Row<'_>) -> Tried<Job> {
-    let mut c = Columns { row, next: 0 };
-    Ok(Job {
+    match readable_job(row)? {
+        (job, None) => Ok(job),
+        (job, Some(why)) => Err(Failure::Corrupt { job: job.id, why: format!("its row: {why}") }),
+    }
+}
+
+/// A row of `jobs`, and what of it does not read back.
+pub(crate) type Readable = (Job, Option<String>);
+
+/// The same, also where a column does not read: what could be read, and what could not.
+pub(crate) fn readable_job(row: &Row<'_>) -> Tried<Readable> {
+    let mut c = Columns::new(row, 0);
+    let job = Job {
         id: JobId::from_bytes(c.get()?),
-        queue: c.text(name)?,
-        kind: c.text(name)?,
+        queue: c.text_or(name, Name::unreadable)?,
+        kind: c.text_or(name, Name::unreadable)?,
         priority: c.get()?,
-        status: c.text(Status::parse)?,
+        status: c.text_or(Status::parse, || Status::Orphaned)?,
         due_at: c.opt_time()?,
         deadline_at: c.opt_time()?,
-        worker_id: c.opt_text(who)?,
-        lease_hash: c.get::<Option<[u8; 16]>>()?.map(LeaseHash),
+        worker_id: c.readable(who)?,
+        lease_hash: c.readable_value::<[u8; 16]>()?.map(LeaseHash),
         lease_expires_at: c.opt_time()?,
         epoch: c.get()?,
         assignment: c.get()?,
@@ -89,8 +139,8 @@ pub(crate) fn job(row: &Row<'_>) -> Tried<Job> {
         generation: c.get()?,
         progress: c.get()?,
         stage: c.get()?,
-        waiting_for: c.opt_text(WaitFor::parse)?,
-        wait_name: c.opt_text(name)?,
+        waiting_for: c.readable(WaitFor::parse)?,
+        wait_name: c.readable(name)?,
         wait_version: c.get()?,
         wake_version: c.get()?,
         signals: c.get()?,
@@ -98,26 +148,27 @@ pub(crate) fn job(row: &Row<'_>) -> Tried<Job> {
         parent_id: c.opt_job()?,
         cancel_requested_at: c.opt_time()?,
         steps_from: c.get()?,
-        unique_policy: c.opt_text(Policy::from_text)?,
+        unique_policy: c.readable(Policy::from_text)?,
         timeout_ms: c.get()?,
         lease_ms: c.get::<Option<i64>>()?.and_then(|ms| LeaseMs::new(ms).ok()),
         grace_ms: c.get()?,
-        backoff: c.opt_text(|t| serde_json::from_str(t).ok())?,
+        backoff: c.readable(|t| serde_json::from_str(t).ok())?,
         result_version: c.get()?,
         error_version: c.get()?,
-        error_code: c.opt_text(who)?,
+        error_code: c.readable(who)?,
         checkpoint_version: c.get()?,
         meta_version: c.get()?,
         created_at: c.time()?,
         started_at: c.opt_time()?,
         updated_at: c.time()?,
         finished_at: c.opt_time()?,
-    })
+    };
+    Ok((job, c.wrong))
 }
 
 /// A row of `jobs` with its rowid behind it.
-pub(crate) fn placed_job(row: &Row<'_>) -> Tried<(i64, Job)> {
-    Ok((row.get(COLUMNS)?, job(row)?))
+pub(crate) fn placed_job(row: &Row<'_>) -> Tried<(i64, Readable)> {
+    Ok((row.get(COLUMNS)?, readable_job(row)?))
 }
 
 /// Binds values one after the other.
@@ -263,20 +314,35 @@ pub(crate) fn move_job(statement: &mut Statement<'_>, job: &Job) -> Tried<usize>
 
 /// A row of `job_events`; its place in the feed is the first column.
 pub(crate) fn event(row: &Row<'_>) -> Tried<Event> {
-    let mut c = Columns { row, next: 1 };
+    let event = readable_event(row)?;
+    match event.what {
+        EventKind::Unreadable(stored) => {
+            Err(Failure::Corrupt { job: event.job, why: format!("version {}: {stored}", event.version) })
+        }
+        _ => Ok(event),
+    }
+}
+
+/// The same, also where it does not read back: then as [`EventKind::Unreadable`].
+pub(crate) fn readable_event(row: &Row<'_>) -> Tried<Event> {
+    let mut c = Columns::new(row, 1);
     let job = JobId::from_bytes(c.get()?);
     let version = c.get()?;
     let at = c.time()?;
     let type_name: String = c.get()?;
-    let actor = c.text(|t| Actor::try_from(t).ok())?;
+    let actor = c.text_or(|t| Actor::try_from(t).ok(), Actor::engine)?;
     let attempt = c.get()?;
     let generation = c.get()?;
-    let lease = c.get::<Option<[u8; 16]>>()?.map(LeaseHash);
-    let key = c.opt_text(|t| Some(Key::stored(t)))?;
-    let detail: Option<String> = c.get()?;
+    let lease = c.readable_value::<[u8; 16]>()?.map(LeaseHash);
+    let key = c.readable(|t| Some(Key::stored(t)))?;
+    let detail: Option<String> = c.readable_value()?;
     let is_json: Option<bool> = c.get()?;
     let payload: Option<Vec<u8>> = c.get()?;
-    let what = EventKind::read(&type_name, detail.as_deref())?;
+    let what = match (EventKind::read(&type_name, detail.as_deref()), c.wrong) {
+        (Ok(what), None) => what,
+        (Err(unreadable), _) => EventKind::Unreadable(Box::new(unreadable)),
+        (Ok(_), Some(why)) => EventKind::unreadable(&type_name, detail.as_deref(), why),
+    };
     let payload = payload.map(|bytes| Payload::stored(bytes, is_json.unwrap_or(false)));
     Ok(Event { job, version, at, actor, attempt, generation, lease, key, what, payload })
 }
@@ -309,7 +375,7 @@ pub(crate) fn append_event(statement: &mut Statement<'_>, seq: i64, event: &Even
 
 /// A row of `approvals`.
 pub(crate) fn approval(row: &Row<'_>) -> Tried<Approval> {
-    let mut c = Columns { row, next: 0 };
+    let mut c = Columns::new(row, 0);
     Ok(Approval {
         id: ApprovalId::from_bytes(c.get()?),
         job: JobId::from_bytes(c.get()?),
@@ -328,7 +394,7 @@ pub(crate) fn approval(row: &Row<'_>) -> Tried<Approval> {
 
 /// A row of `workers`.
 pub(crate) fn worker(row: &Row<'_>) -> Tried<Worker> {
-    let mut c = Columns { row, next: 0 };
+    let mut c = Columns::new(row, 0);
     Ok(Worker {
         id: c.text(who)?,
         queues: c.text(|t| serde_json::from_str(t).ok())?,

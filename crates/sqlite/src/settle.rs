@@ -1,7 +1,7 @@
 //! How attempts end, each for itself.
 
 use crate::db::{Tx, array, sql};
-use crate::error::{Failure, Tried};
+use crate::error::{Failure, Tried, one_items};
 use crate::row;
 use std::collections::HashMap;
 use windlass_core::decide::{Command, decide};
@@ -24,7 +24,7 @@ impl Tx<'_, '_> {
         ) {
             (_, Err(invalid)) => Ok(Err(invalid.into())),
             (Some(version), Ok(())) => Ok(Ok(Done::Moved(*version, Status::Completed))),
-            (None, Ok(())) => self.settle_one(item, now),
+            (None, Ok(())) => one_items(self.settle_one(item, now)),
         };
         request.items.iter().enumerate().map(one).collect()
     }

@@ -1,7 +1,7 @@
 //! Everything past its deadline. Any process may sweep, any time: a late sweep costs only latency.
 
 use crate::db::{Tx, sql};
-use crate::error::Tried;
+use crate::error::{Failure, Tried};
 use windlass_core::decide::{Command, decide};
 use windlass_core::limits::BATCH_MAX;
 use windlass_core::{Done, JobId, Timestamp};
@@ -16,7 +16,14 @@ impl Tx<'_, '_> {
         let mut swept = Vec::new();
         for id in overdue {
             // As it is now: another of these may have told it something, as a child tells its parent.
-            let Some(job) = self.job(id)? else { continue };
+            let job = match self.job(id) {
+                Err(Failure::Corrupt { why, .. }) => {
+                    self.set_aside(id, &why, now)?;
+                    continue;
+                }
+                job => job?,
+            };
+            let Some(job) = job else { continue };
             // The statement passed over assignments whose worker is there.
             let Ok(step) = decide(&job, Command::Expire { worker_gone: true }, now) else { continue };
             self.write(&job, &step)?;

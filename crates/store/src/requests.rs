@@ -51,8 +51,10 @@ pub struct JobView {
 pub struct Listed {
     /// Where it stands.
     pub job: Job,
-    /// What never changes.
+    /// What never changes. Where that does not read back: only kind and queue, from the row.
     pub facts: Facts,
+    /// What of its row or its first event does not read back. What could not be read is then absent or made up.
+    pub unreadable: Option<String>,
 }
 
 /// A page of a list to read.

@@ -264,6 +264,7 @@ pub fn answer(item: &Value) -> Answer {
 pub fn refusal(code: &str, detail: &str) -> Refusal {
     match code {
         "job_busy" => Refusal::Busy,
+        "job_unreadable" => Refusal::Unreadable(detail.to_owned()),
         "not_found" => Refusal::NotFound,
         "job_finished" => Refusal::Finished(Status::Cancelled),
         "not_leased" => Refusal::NotLeased(Status::Retry),

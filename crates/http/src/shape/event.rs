@@ -31,7 +31,7 @@ pub(crate) struct EventShape {
     attempt: i32,
     /// The generation it belongs to.
     generation: i32,
-    /// What the engine says about it.
+    /// What the engine says about it; `{"unreadable": why}` where what is stored does not read back.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     detail: Option<Value>,
@@ -71,6 +71,9 @@ impl EventShape {
 fn detail(what: &EventKind) -> Option<Value> {
     if let EventKind::JobCreated(facts) = what {
         return Some(facts_shape(facts));
+    }
+    if let EventKind::Unreadable(stored) = what {
+        return Some(json!({ "unreadable": stored.why }));
     }
     let mut value: Value = serde_json::from_str(&what.detail()?).ok()?;
     if let Value::Object(members) = &mut value {

@@ -27,6 +27,9 @@ pub(crate) struct JobShape {
     /// The name of that wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     wait_name: Option<String>,
+    /// What of it does not read back from the store. What could not be read is then absent or made up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<String>,
     /// Free text of where its handler is.
     stage: Option<String>,
     /// 0 to 100.
@@ -193,8 +196,8 @@ pub(crate) struct Around<'a> {
 
 impl JobShape {
     /// The row and what never changes: a job in a list.
-    pub(crate) fn listed(Listed { job, facts }: &Listed) -> Self {
-        Self::row(job, facts)
+    pub(crate) fn listed(Listed { job, facts, unreadable }: &Listed) -> Self {
+        Self { unreadable: unreadable.clone(), ..Self::row(job, facts) }
     }
 
     /// A job with everything.
@@ -264,6 +267,7 @@ impl JobShape {
             status: job.status.as_str(),
             waiting_for: job.waiting_for.map(|wait| wait.as_str()),
             wait_name: job.wait_name.as_ref().map(ToString::to_string),
+            unreadable: None,
             stage: job.stage.clone(),
             progress: job.progress,
             priority: job.priority,

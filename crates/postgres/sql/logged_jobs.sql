@@ -1,0 +1,5 @@
+-- A page of jobs that have a log, and whether each has a row; only verify reads it.
+-- $1 after job  $2 events to look at
+SELECT DISTINCT l.job_id, EXISTS (SELECT 1 FROM windlass.jobs j WHERE j.id = l.job_id) FROM (
+  SELECT job_id FROM windlass.job_events WHERE job_id > $1 ORDER BY job_id, version LIMIT $2
+) l ORDER BY l.job_id
