@@ -354,3 +354,28 @@ async fn the_feed_knows_parents_workers_and_kinds() {
         }
     }
 }
+
+/// J9: after a restore whoever listens is cut off, is told 410 when it comes back with its old cursor, and begins anew
+/// without one; the server's own reader begins anew by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expired_cursor_is_told_once_and_a_new_stream_goes_on() {
+    for bed in beds().await {
+        let mut events = listen(&bed, "/v1/feed", None).await;
+        bed.put_job(json!({})).await;
+        let told = events.next().await.expect("an event");
+        let page = bed.get(&format!("/v1/feed?after={}", told.id)).await.is(200);
+        let adopt = windlass_store::Adopt { actor: windlass_core::Actor::api() };
+        bed.store().adopt(adopt, None).await.expect("the store answers");
+        assert!(events.next().await.is_none(), "the stream ends");
+        for old in [told.id.as_str(), page["next_cursor"].as_str().expect("a cursor")] {
+            bed.get(&format!("/v1/feed?after={old}")).await.refused(410, "cursor_expired");
+            let again = bed.request(reqwest::Method::GET, "/v1/feed").header("last-event-id", old);
+            let again = again.header("accept", "text/event-stream");
+            let refused = soon("an answer", again.send()).await.expect("an answer");
+            assert_eq!(refused.status(), 410);
+        }
+        let mut events = listen(&bed, "/v1/feed", None).await;
+        let id = bed.put_job(json!({})).await;
+        assert_eq!(events.next().await.expect("an event").data["job_id"], id);
+    }
+}

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use support::cluster::{Cluster, binaries};
-use support::{database, hand, wait_for};
+use support::{database, hand, until, wait_for};
 use windlass_conformance::{Bed, completes, note};
 use windlass_core::{FeedCursor, Filter, JobId, Refusal, Version};
 use windlass_postgres::{Options, PostgresStore};
 use windlass_store::{Feed, FeedEvent, FeedPage, Jobs, List, ReadFeed, StoreResult};
 
 async fn open(url: &str) -> (Arc<PostgresStore>, Bed) {
-    let store = Arc::new(Options::new(url).pool(8).open().await.expect("a store"));
+    let store = Arc::new(Options::new(url).pool(8).feed_steps(10, 20).open().await.expect("a store"));
     (Arc::clone(&store), Bed::new(store))
 }
 
@@ -179,6 +179,117 @@ fn a_killed_server_hides_nothing_from_a_reader() {
         assert!(whole.len() > 100, "there was a load: {}", whole.len());
         drop(store);
     });
+}
+
+/// Where two servers are, of which one is the primary.
+fn either(one: &Cluster, other: &Cluster) -> String {
+    let host = |cluster: &Cluster| cluster.folder().display().to_string().replace('/', "%2F");
+    format!("postgres://windlass@{},{}/postgres?target_session_attrs=read-write", host(one), host(other))
+}
+
+async fn is_so(hand: &tokio_postgres::Client, sql: &str) -> bool {
+    hand.query_one(sql, &[]).await.expect("an answer").get(0)
+}
+
+/// A failover to a standby that had everything: nothing that was acknowledged is lost, also what was written until the
+/// primary died. And to one that was behind: what it did not get is lost. In both cases the store begins a new incarnation
+/// before it hands anything out, no cursor of before is taken, whoever begins anew sees everything once, and every fence is
+/// higher than all of before.
+async fn fails_over(is_behind: bool) {
+    let mut primary = Cluster::start(&[]);
+    let standby = primary.standby("second");
+    let (first, second) = (hand(&primary.url()).await, hand(&standby.url()).await);
+    let follows = "SELECT count(*) = 1 FROM pg_stat_replication WHERE state = 'streaming'";
+    until("the standby follows", async || is_so(&first, follows).await).await;
+    if !is_behind {
+        let sync = "ALTER SYSTEM SET synchronous_standby_names = 'second'";
+        first.batch_execute(sync).await.expect("a setting");
+        first.batch_execute("SELECT pg_reload_conf()").await.expect("a setting");
+        let synced = "SELECT count(*) = 1 FROM pg_stat_replication WHERE sync_state = 'sync'";
+        until("commits wait for the standby", async || is_so(&first, synced).await).await;
+    }
+    let (store, bed) = open(&either(&primary, &standby)).await;
+    some_life(&bed, 5).await;
+    let mut fences = vec![bed.holds("w", bed.job("fenced"), None).await.lease.fence];
+    let head = store.feed_head((), None).await.expect("the store answers");
+    let kept = rest(&store, None).await;
+    let mut cursors: Vec<FeedCursor> =
+        kept.iter().map(|fed| fed.cursor.clone()).chain([head.clone()]).collect();
+    if is_behind {
+        let at: String =
+            first.query_one("SELECT pg_current_wal_lsn()::text", &[]).await.expect("a place").get(0);
+        let there = format!("SELECT pg_last_wal_replay_lsn() >= '{at}'::pg_lsn");
+        until("the standby has this much", async || is_so(&second, &there).await).await;
+        second.batch_execute("ALTER SYSTEM SET primary_conninfo = ''").await.expect("a setting");
+        second.batch_execute("SELECT pg_reload_conf()").await.expect("a setting");
+        let cut = "SELECT count(*) = 0 FROM pg_stat_wal_receiver";
+        until("the standby gets no more", async || is_so(&second, cut).await).await;
+        some_life(&bed, 3).await;
+        fences.push(bed.holds("w", bed.job("lost"), None).await.lease.fence);
+        cursors.extend(rest(&store, Some(head.clone())).await.into_iter().map(|fed| fed.cursor));
+    }
+    // Writers until the primary dies.
+    let (stop, acknowledged) = (AtomicBool::new(false), std::sync::Mutex::new(Vec::new()));
+    let writer = async {
+        while !stop.load(Ordering::Relaxed) {
+            let job = windlass_core::NewJob { id: windlass_store::fresh::job_id(), ..bed.job("work") };
+            let id = job.id;
+            let actor = windlass_core::Actor::api();
+            let request = windlass_store::Enqueue { jobs: vec![job], actor, idempotency: None };
+            if store.enqueue(request, None).await.is_ok() {
+                acknowledged.lock().expect("unpoisoned").push(id);
+            }
+        }
+    };
+    let failover = async {
+        until("something is written", async || acknowledged.lock().expect("unpoisoned").len() >= 20).await;
+        primary.kill();
+        stop.store(true, Ordering::Relaxed);
+        second.batch_execute("SELECT pg_promote()").await.expect("the standby takes over");
+    };
+    tokio::join!(writer, failover);
+    until("the store has found the new primary", async || store.feed_head((), None).await.is_ok()).await;
+    let now = store.feed_head((), None).await.expect("the store answers");
+    assert_eq!(now.life.incarnation, head.life.incarnation + 1);
+    for cursor in cursors {
+        is_expired(&read(&store, Some(cursor)).await.expect("the store answers"));
+    }
+    let again = rest(&store, None).await;
+    let mut seen: Vec<(JobId, Version)> =
+        again.iter().map(|fed| (fed.event.job, fed.event.version)).collect();
+    let count = seen.len();
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), count, "nothing twice");
+    assert!(kept.iter().all(|fed| seen.contains(&(fed.event.job, fed.event.version))), "nothing is gone");
+    let acknowledged = acknowledged.into_inner().expect("unpoisoned");
+    let lost = acknowledged.iter().filter(|id| !seen.contains(&(**id, 1))).count();
+    assert_eq!(lost, if is_behind { acknowledged.len() } else { 0 });
+    for held in bed.claims("w", 1_000, None).await {
+        assert!(
+            fences.iter().all(|fence| held.lease.fence > *fence),
+            "{} after {fences:?}",
+            held.lease.fence
+        );
+    }
+    fences.push(bed.holds("w", bed.job("fenced"), None).await.lease.fence);
+    assert!(fences.iter().max() == fences.last(), "{fences:?}");
+    some_life(&bed, 2).await;
+    assert!(rest(&store, Some(now)).await.len() >= 8, "the new cursor goes on");
+    drop((store, bed, first, second));
+    drop((primary, standby));
+}
+
+/// J9, J7
+#[test]
+fn a_failover_loses_nothing_where_commits_waited_for_the_standby() {
+    wait_for(fails_over(false));
+}
+
+/// J9, J7
+#[test]
+fn a_failover_that_lost_commits_is_noticed() {
+    wait_for(fails_over(true));
 }
 
 /// J9: a column that a newer version adds breaks nobody who reads.

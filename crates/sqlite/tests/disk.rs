@@ -10,9 +10,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use windlass_conformance::{Bed, at, completes, invariants, together};
-use windlass_core::{Actor, NewJob, Payload, Status};
+use windlass_core::{Actor, NewJob, Payload, Refusal, Status};
 use windlass_sqlite::{OpenError, Options, SqliteStore};
-use windlass_store::{Enqueue, Enqueued, Jobs, StoreError, StoreResult};
+use windlass_store::{Enqueue, Enqueued, Jobs, ReadFeed, StoreError, StoreResult};
 
 /// A store that may not grow beyond so many pages of 8 KiB.
 fn small(place: &Place, pages: u32) -> Arc<SqliteStore> {
@@ -332,4 +332,58 @@ fn a_job_that_lost_its_payload_fails_and_its_neighbours_run() {
         }
         assert!(bed.claims_from("w2", &["default", "other"], 10, at(2)).await.is_empty());
     });
+}
+
+/// J9, J7: a back-up that is put in the place of the file is noticed when it is opened. Every cursor of before is refused, be
+/// it from before the back-up or after; whoever begins anew sees everything once; and every fence is higher than all of
+/// before. A copy over the file, which stays the same file, is noticed by the cursors of after the back-up.
+#[test]
+fn a_restored_file_is_another_incarnation() {
+    for is_same_file in [false, true] {
+        let place = Place::new();
+        let backup = place.folder().join("backup.db");
+        wait_for(async {
+            let bed = place.bed();
+            for _ in 0..3 {
+                bed.a_job(at(0)).await;
+            }
+            let early = bed.store.feed_head((), at(0)).await.expect("the store answers");
+            let copy = format!("VACUUM INTO '{}'", backup.display());
+            place.hand().execute_batch(&copy).expect("a back-up");
+            let held = bed.claims("w", 3, at(1)).await;
+            let mut late = vec![bed.store.feed_head((), at(1)).await.expect("the store answers")];
+            let request = ReadFeed { after: Some(early.clone()), limit: 10 };
+            let page = bed.store.feed(request, at(1)).await.expect("the store answers").expect("a page");
+            late.extend(page.events.into_iter().map(|fed| fed.cursor));
+            drop(bed);
+
+            for ending in ["-wal", "-shm"] {
+                let _gone = std::fs::remove_file(format!("{}{ending}", place.path.display()));
+            }
+            if is_same_file {
+                std::fs::copy(&backup, &place.path).expect("restored");
+            } else {
+                std::fs::rename(&backup, &place.path).expect("restored");
+            }
+            let bed = place.bed();
+            let read =
+                async |after| bed.store.feed(ReadFeed { after, limit: 10 }, at(2)).await.expect("an answer");
+            for cursor in late {
+                let refused = read(Some(cursor)).await;
+                assert!(matches!(refused, Err(Refusal::CursorExpired(_))), "{refused:?}");
+            }
+            assert_eq!(read(None).await.expect("a page").events.len(), 3, "everything, once");
+            if !is_same_file {
+                let refused = read(Some(early)).await;
+                assert!(matches!(refused, Err(Refusal::CursorExpired(_))), "{refused:?}");
+                let highest = held.iter().map(|c| c.lease.fence).max().expect("some were held");
+                for again in bed.claims("w", 3, at(2)).await {
+                    assert!(again.lease.fence > highest, "{} after {highest}", again.lease.fence);
+                }
+            } else {
+                assert_eq!(read(Some(early)).await.expect("a page").events.len(), 0, "nothing is missed");
+            }
+        });
+        wait_for(place.is_sound());
+    }
 }

@@ -149,10 +149,12 @@ impl Watcher {
     }
 }
 
-/// A stream of every event of every job, in one order, from a cursor on. Made by [`Client::feed`]. It does not end.
+/// A stream of every event of every job, in one order, from a cursor on. Made by [`Client::feed`].
 ///
 /// Each event brings the [`FeedCursor`] that resumes after it: keep it, and nothing is missed over a restart. A store that
-/// fails is an `Err` in the stream, and the stream goes on where it was when it is polled again.
+/// fails is an `Err` in the stream, and the stream goes on where it was when it is polled again. Only a cursor that the store
+/// does not take any more ends it, with [`Refusal::CursorExpired`], as after a restore: read what you need from the lists,
+/// then begin anew with [`Client::feed_head`].
 #[must_use = "a stream does nothing before it is polled"]
 pub struct Feed {
     inner: Boxed<FeedEvent>,
@@ -162,7 +164,13 @@ impl Feed {
     pub(crate) fn new(client: &Client, after: FeedCursor) -> Self {
         let store = Arc::clone(client.store());
         let reader = Reader { hints: store.hints(), store, after, read: VecDeque::new() };
-        let inner = stream::unfold(reader, |mut reader| async { Some((reader.next().await, reader)) });
+        let inner = stream::unfold(Some(reader), |reader| async {
+            let mut reader = reader?;
+            let next = reader.next().await;
+            // The same cursor would be refused for ever.
+            let is_over = matches!(&next, Err(Error::Refused(_)));
+            Some((next, (!is_over).then_some(reader)))
+        });
         Self { inner: Box::pin(inner) }
     }
 }

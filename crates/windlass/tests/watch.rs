@@ -117,6 +117,35 @@ async fn the_feed_goes_on_from_any_event() {
     }
 }
 
+/// J9: a store that was adopted after a restore takes no cursor of before. The feed says so once and ends, instead of saying
+/// it for ever; a watch of one job, which rests on the job's own log, goes on.
+#[tokio::test]
+async fn an_expired_cursor_ends_the_feed_and_no_watch() {
+    for place in places().await {
+        let client = &place.client;
+        let head = client.feed_head().await.unwrap();
+        let id = client.enqueue(Add(1, 2)).await.unwrap().id;
+        let (mut feed, mut watch) = (client.feed(head.clone()), client.watch(id));
+        assert_eq!(feed.next().await.unwrap().unwrap().event.job, id);
+        assert_eq!(watch.next().await.unwrap().unwrap().version, 1);
+        let adopt = windlass_store::Adopt { actor: windlass_core::Actor::api() };
+        client.store().adopt(adopt, None).await.unwrap();
+        for mut feed in [feed, client.feed(head)] {
+            let refused = feed.next().await.unwrap().unwrap_err();
+            assert!(
+                matches!(refused.refusal(), Some(Refusal::CursorExpired(_))),
+                "{}: {refused}",
+                place.what
+            );
+            assert!(feed.next().await.is_none(), "{}", place.what);
+        }
+        let mut feed = client.feed(client.feed_head().await.unwrap());
+        let (rest, _) = tokio::join!(watch.try_collect::<Vec<_>>(), client.cancel(id));
+        assert_eq!(types(&rest.unwrap()), ["job_cancelled"], "{}", place.what);
+        assert_eq!(feed.next().await.unwrap().unwrap().event.version, 2, "begun anew");
+    }
+}
+
 /// The reader of the feed ends with the runtime it was started on; whoever still watches starts another.
 #[test]
 fn a_watch_outlives_the_runtime_it_began_on() {

@@ -35,19 +35,24 @@ impl Cluster {
         Self::start_in(folder, Some(free_port()), settings)
     }
 
+    /// Starts a standby of this server, which follows it by streaming replication under this name.
+    pub fn standby(&self, name: &str) -> Self {
+        let folder = folder();
+        let from = format!("host={} user={USER} application_name={name}", self.folder.display());
+        let copy = ["--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync"];
+        make(&folder, "pg_basebackup", &[&copy[..], &["-d", &from, "-D"]].concat());
+        Self::run(folder, None, &[])
+    }
+
     fn start_in(folder: PathBuf, port: Option<u16>, settings: &[&str]) -> Self {
-        let bin = binaries();
-        let user = ordinary_user(&folder);
-        if let Some((uid, gid)) = user {
-            let there = std::fs::read_dir(&folder).expect("a folder").flatten().map(|entry| entry.path());
-            for path in there.chain([folder.clone()]) {
-                chown(path, Some(uid), Some(gid)).expect("the folder changes hands");
-            }
-        }
         let initdb = ["-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "-D"];
-        let made = as_user(&bin.join("initdb"), user).args(initdb).arg(folder.join("data")).output();
-        let made = made.expect("initdb runs");
-        assert!(made.status.success(), "initdb: {}", String::from_utf8_lossy(&made.stderr));
+        make(&folder, "initdb", &initdb);
+        Self::run(folder, port, settings)
+    }
+
+    /// Runs the server whose data is in the folder.
+    fn run(folder: PathBuf, port: Option<u16>, settings: &[&str]) -> Self {
+        let (bin, user) = (binaries(), owner(&folder));
         let listen = format!("unix_socket_directories={}", folder.display());
         let address = format!("listen_addresses={}", if port.is_some() { "127.0.0.1" } else { "" });
         let on_port = format!("port={}", port.unwrap_or(5432));
@@ -182,6 +187,27 @@ impl Drop for Cluster {
         }
         let _ = self.keeper.wait();
     }
+}
+
+/// Makes the data of a server in a folder, by a program that takes its path last.
+fn make(folder: &Path, program: &str, args: &[&str]) {
+    let user = ordinary_user(folder);
+    if let Some((uid, gid)) = user {
+        let there = std::fs::read_dir(folder).expect("a folder").flatten().map(|entry| entry.path());
+        for path in there.chain([folder.to_owned()]) {
+            chown(path, Some(uid), Some(gid)).expect("the folder changes hands");
+        }
+    }
+    let made = as_user(&binaries().join(program), user).args(args).arg(folder.join("data")).output();
+    let made = made.expect("it runs");
+    assert!(made.status.success(), "{program}: {}", String::from_utf8_lossy(&made.stderr));
+}
+
+/// Whose a folder is, where this process is root and it is not.
+fn owner(folder: &Path) -> Option<(u32, u32)> {
+    let found = std::fs::metadata(folder).expect("a folder");
+    let own = std::fs::metadata("/proc/self").expect("this process").uid();
+    (found.uid() != own).then(|| (found.uid(), found.gid()))
 }
 
 /// A command, as another user where root is asked, which PostgreSQL refuses to be.
