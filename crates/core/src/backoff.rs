@@ -1,7 +1,8 @@
 //! How long to wait before the next try.
 
 use crate::ids::JobId;
-use crate::limits::{self, HORIZON_MS, Invalid};
+use crate::limits::{HORIZON_MS, Invalid};
+use crate::span::within_ms;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -27,8 +28,8 @@ impl Default for Backoff {
 impl Backoff {
     /// Accepts values that make a schedule.
     pub fn check(self) -> Result<Self, Invalid> {
-        limits::within("backoff.base", self.base_ms, 0, HORIZON_MS)?;
-        limits::within("backoff.max", self.max_ms, 0, HORIZON_MS)?;
+        within_ms("backoff.base", self.base_ms, 0, HORIZON_MS)?;
+        within_ms("backoff.max", self.max_ms, 0, HORIZON_MS)?;
         if !(1.0..=1_000.0).contains(&self.multiplier) {
             return Err(Invalid::new("backoff.multiplier", self.multiplier, "must be between 1 and 1000"));
         }

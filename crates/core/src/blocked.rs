@@ -3,6 +3,7 @@
 use crate::job::Job;
 use crate::status::Status;
 use crate::time::Timestamp;
+use crate::wait::WaitFor;
 use serde::Serialize;
 
 /// The answer to "why is it not running".
@@ -35,7 +36,8 @@ pub fn blocked(job: &Job, around: &Surroundings, now: Timestamp) -> Option<Block
         Status::Running => {
             let since = job.cancel_requested_at?;
             let force = job.deadline_at.unwrap_or(now);
-            because("cancelling", since, worker(), format!("wait until {force}, or cancel with force"))
+            let fix = format!("wait until {force}, or `windlass jobs cancel {} --force`", job.id);
+            because("cancelling", since, worker(), fix)
         }
         Status::Assigned => {
             let by = worker();
@@ -49,17 +51,29 @@ pub fn blocked(job: &Job, around: &Surroundings, now: Timestamp) -> Option<Block
         Status::Waiting if job.due_at.is_none_or(|t| t > now) => {
             let what = job.waiting_for.map_or("something", |w| w.as_str());
             let by = job.wait_name.as_ref().map_or_else(|| what.to_owned(), |n| format!("{what} {n}"));
-            let fix = match (job.due_at, job.deadline_at) {
-                (Some(due), _) => format!("it wakes at {due}"),
-                (None, Some(end)) => format!("decide or send it before {end}"),
-                (None, None) => "decide or send what it waits for, or cancel it".to_owned(),
+            let name = job.wait_name.as_ref().map_or("NAME", |name| name.as_str());
+            let wakes = match (job.waiting_for, job.due_at) {
+                (_, Some(due)) => format!("it wakes at {due}"),
+                (Some(WaitFor::Signal), None) => format!("`windlass jobs signal {} {name}`", job.id),
+                (Some(WaitFor::Approval), None) => format!("`windlass approvals ls --job {}`", job.id),
+                (Some(WaitFor::Children), None) => format!("`windlass jobs ls --parent-id {}`", job.id),
+                (_, None) => format!("`windlass jobs cancel {}`", job.id),
+            };
+            let fix = match job.deadline_at.filter(|_| job.due_at.is_none()) {
+                Some(end) => format!("{wakes}, before {end}"),
+                None => wakes,
             };
             because("waiting", job.updated_at, by, fix)
         }
         status if status.is_terminal() => None,
         _ => {
             if let Some((since, by)) = &around.paused {
-                return because("paused", *since, by.clone(), format!("resume queue {}", job.queue));
+                return because(
+                    "paused",
+                    *since,
+                    by.clone(),
+                    format!("`windlass queues resume {}`", job.queue),
+                );
             }
             let due = job.due_at?;
             if due > now {
@@ -71,7 +85,10 @@ pub fn blocked(job: &Job, around: &Surroundings, now: Timestamp) -> Option<Block
                 );
             }
             if !around.has_worker {
-                let fix = format!("start a worker for queue {} and kind {}", job.queue, job.kind);
+                let fix = format!(
+                    "start a worker for it: `windlass work --queue {} --kind {} --exec …`",
+                    job.queue, job.kind
+                );
                 return because("no_worker", due, "no live worker".into(), fix);
             }
             None

@@ -403,7 +403,7 @@ fn ask(job: &Job, hash: LeaseHash, asked: event::ApprovalAsked, now: Timestamp) 
         Who::parse("approvers", approver)?;
     }
     let ms = asked.expires_at.as_micros().saturating_sub(now.as_micros()) / 1_000;
-    limits::within("expires", ms, 1, limits::APPROVAL_EXPIRES_MAX_MS)?;
+    crate::span::within_ms("expires", ms, 1, limits::APPROVAL_EXPIRES_MAX_MS)?;
     Ok(Move::new(job, now, holder(job), EventKind::JobApprovalAsked(asked)).lease(hash).done())
 }
 
@@ -504,7 +504,7 @@ fn cancel(job: &Job, wish: Cancel, now: Timestamp) -> Result<Move, Refusal> {
     if let Some(reason) = &wish.reason {
         limits::text("reason", reason, limits::TEXT_MAX_BYTES)?;
     }
-    limits::within("force_after", wish.force_after_ms, 0, limits::LEASE_MAX_MS)?;
+    crate::span::within_ms("force_after", wish.force_after_ms, 0, limits::LEASE_MAX_MS)?;
     if job.is_held(now) && !wish.force && !job.is_past_deadline(now) {
         let force_at = now.plus_ms(wish.force_after_ms);
         let what = EventKind::JobCancelRequested(event::CancelRequested { reason: wish.reason, force_at });

@@ -45,7 +45,7 @@ impl RunAt {
     /// Accepts moments within ten years and delays that are not negative.
     pub fn check(self, field: &str, now: Timestamp) -> Result<Timestamp, Invalid> {
         if let Self::After(ms) = self {
-            limits::within("delay", ms, 0, limits::HORIZON_MS)?;
+            crate::span::within_ms("delay", ms, 0, limits::HORIZON_MS)?;
         }
         self.resolve(now).near(field, now)
     }
@@ -150,12 +150,12 @@ impl Facts {
         limits::within("priority", self.priority.into(), limits::PRIORITY_MIN, limits::PRIORITY_MAX)?;
         limits::within("max_retries", self.max_retries.into(), 0, limits::MAX_RETRIES_MAX)?;
         if let Some(ms) = self.timeout_ms {
-            limits::within("timeout", ms, 0, limits::TIMEOUT_MAX_MS)?;
+            crate::span::within_ms("timeout", ms, 0, limits::TIMEOUT_MAX_MS)?;
         }
         if let Some(ms) = self.lease_ms {
             LeaseMs::new(ms.get())?;
         }
-        limits::within("grace", self.grace_ms, 0, limits::GRACE_MAX_MS)?;
+        crate::span::within_ms("grace", self.grace_ms, 0, limits::GRACE_MAX_MS)?;
         if let Some(backoff) = self.backoff {
             backoff.check()?;
         }

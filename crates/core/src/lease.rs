@@ -113,7 +113,7 @@ impl LeaseMs {
 
     /// Accepts 1 s to 24 h.
     pub fn new(ms: i64) -> Result<Self, Invalid> {
-        let wrong = |_| Invalid::new("lease", format!("{ms} ms"), "must be between 1 s and 24 h");
+        let wrong = |_| Invalid::new("lease", crate::span::to_text(ms), "must be between 1 s and 24 h");
         limits::within("lease", ms, LEASE_MIN_MS, LEASE_MAX_MS).map(Self).map_err(wrong)
     }
 

@@ -21,6 +21,7 @@
 //! | what a resumed run is given | [`step`] |
 //! | lists and cursors | [`list`] |
 //! | places in the feed, incarnations | [`feed`] |
+//! | lengths of time and moments as people write them | [`span`] |
 //! | limits and refusals | [`limits`], [`refusal`] |
 
 mod apply;
@@ -47,6 +48,7 @@ pub mod payload;
 pub mod refusal;
 pub mod registry;
 pub mod schedule;
+pub mod span;
 pub mod status;
 pub mod step;
 pub mod term;

@@ -140,10 +140,22 @@ pub struct Invalid {
 impl Invalid {
     /// A refusal of `value` in `field`. Long values are shortened: a refusal never carries a payload.
     pub fn new(field: &str, value: impl std::fmt::Display, limit: impl Into<String>) -> Self {
-        let text: String = value.to_string().escape_default().take(97).collect();
-        let value = if text.len() > 96 { format!("{}…", &text[..96]) } else { text };
+        let value = value.to_string();
+        // Read as it was given, but for what a terminal would obey or nobody would see.
+        let seen = |c: char| if is_hidden(c) { c.escape_unicode().collect() } else { String::from(c) };
+        let text: String = value.chars().take(97).map(seen).collect();
+        let is_whole = value.chars().nth(96).is_none();
+        let value = if is_whole { text } else { text.chars().take(96).chain(['…']).collect() };
         Self { field: field.into(), value, limit: limit.into() }
     }
+}
+
+/// Whether a character commands a terminal, turns the direction of writing, or is not seen at all.
+pub const fn is_hidden(c: char) -> bool {
+    matches!(c,
+        '\0'..='\x1f' | '\x7f'..='\u{9f}' | '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e007f}')
 }
 
 /// Accepts `value` within `min..=max`.

@@ -163,11 +163,11 @@ impl Refusal {
             Self::NotAssigned => "not_assigned",
             Self::StaleEpoch(_) => "stale_epoch",
             Self::ScheduleNotFound(_) => "schedule_not_found",
-            Self::ApprovalNotFound | Self::ApprovalTokenWrong => "approval_not_found",
+            Self::ApprovalNotFound => "approval_not_found",
             Self::ApprovalTokenMalformed => "token_malformed",
             Self::ApprovalDecided => "approval_decided",
             Self::ApprovalExpired => "approval_expired",
-            Self::ApprovalForbidden => "approval_forbidden",
+            Self::ApprovalForbidden | Self::ApprovalTokenWrong => "approval_forbidden",
             Self::CursorExpired(_) => "cursor_expired",
         }
     }

@@ -40,13 +40,13 @@ impl QueueDefaults {
             limits::within("max_retries", n.into(), 0, limits::MAX_RETRIES_MAX)?;
         }
         if let Some(ms) = self.timeout_ms {
-            limits::within("timeout", ms, 0, limits::TIMEOUT_MAX_MS)?;
+            crate::span::within_ms("timeout", ms, 0, limits::TIMEOUT_MAX_MS)?;
         }
         if let Some(ms) = self.lease_ms {
             LeaseMs::new(ms.get())?;
         }
         if let Some(ms) = self.grace_ms {
-            limits::within("grace", ms, 0, limits::GRACE_MAX_MS)?;
+            crate::span::within_ms("grace", ms, 0, limits::GRACE_MAX_MS)?;
         }
         self.backoff.map_or(Ok(()), |b| b.check().map(|_| ()))
     }

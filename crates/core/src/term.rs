@@ -3,9 +3,10 @@
 //! A store reads the term under its lock, and puts down the term that comes back.
 
 use crate::lease::LeaseMs;
-use crate::limits::{self, LEASE_MAX_MS};
+use crate::limits::LEASE_MAX_MS;
 use crate::name::{Name, Who};
 use crate::refusal::Refusal;
+use crate::span::within_ms;
 use crate::time::Timestamp;
 
 /// Leadership for a time: one holder, and an epoch that grows with every change of holder.
@@ -99,7 +100,7 @@ pub fn may_assign(term: Option<&Term>, epoch: i64, lapse_ms: i64, now: Timestamp
         Some(term) if term.allows(epoch, now) => {}
         other => return Err(Refusal::StaleEpoch(other.map_or(0, |term| term.epoch))),
     }
-    limits::within("lapse", lapse_ms, 1, LEASE_MAX_MS)?;
+    within_ms("lapse", lapse_ms, 1, LEASE_MAX_MS)?;
     Ok(())
 }
 

@@ -1,9 +1,10 @@
 //! Unique keys: what makes two jobs the same, and for how long.
 
 use crate::ids::JobId;
-use crate::limits::{HORIZON_MS, Invalid, within};
+use crate::limits::{HORIZON_MS, Invalid};
 use crate::name::{Key, Name};
 use crate::payload::Payload;
+use crate::span::within_ms;
 use crate::status::Status;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -109,7 +110,7 @@ impl Unique {
     /// Accepts a time to live of at most ten years.
     pub fn check(&self) -> Result<(), Invalid> {
         if let Policy::Ttl(ms) = self.policy {
-            within("unique.ttl", ms, 1, HORIZON_MS)?;
+            within_ms("unique.ttl", ms, 1, HORIZON_MS)?;
         }
         Ok(())
     }

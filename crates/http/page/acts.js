@@ -2,6 +2,7 @@
 
 import { onceKey, post, Problem } from "./api.js";
 import { fill, h, problemBox, tell } from "./dom.js";
+import { print } from "./json.js";
 import { word } from "./status.js";
 
 // Asks in a dialog and sends. `send(form)` resolves to what is told; a refusal stays in the dialog, which stays open.
@@ -36,6 +37,19 @@ const field = (label, input) => h("label", { class: "field" }, h("span", null, l
 const tick = (name, label) => h("label", { class: "tick" }, h("input", { type: "checkbox", name }), label);
 const reason = () => field("Reason, for the record", h("input", { name: "reason", maxlength: "1000", autocomplete: "off" }));
 const said = (form) => (form.reason.value.trim() ? { reason: form.reason.value.trim() } : {});
+
+// A payload to be changed. It starts with today's, as the server wrote it; what is left as it is, is not sent.
+const written = (job) => (job.payload === undefined ? "" : print(job.payload));
+const payloadField = (job) => field(job.payload_base64 ? "Another payload, as JSON; empty keeps the present one, which is not JSON" : "Payload, as JSON",
+  h("textarea", { name: "payload", rows: "6", spellcheck: "false", class: "mono", value: written(job) }));
+
+// The body of a request with the payload as it stands in the form, digit by digit, if it was changed.
+function withPayload(body, form, job) {
+  const text = form.payload.value.trim();
+  if (!text || text === written(job).trim()) return body;
+  JSON.parse(text);
+  return JSON.stringify({ ...body, payload: null }).replace(/null}$/, () => `${text}}`);
+}
 
 export function cancel(job, done) {
   const isHeld = job.status === "running";
@@ -73,11 +87,10 @@ export function fork(job, version) {
   ask({
     title: version ? `Fork ${job.kind} at version ${version}?` : `Fork ${job.kind}?`,
     text: "A new job with the same log up to here: recorded steps are not done again. This one stays as it is.",
-    fields: [field("Another payload, as JSON; empty keeps it", h("textarea", { name: "payload", rows: "4", spellcheck: "false", class: "mono" }))],
+    fields: [payloadField(job)],
     yes: "Fork",
     send: async (form) => {
-      const text = form.payload.value.trim();
-      const body = { ...(version && { from_version: version }), ...(text && { payload: JSON.parse(text) }) };
+      const body = withPayload(version ? { from_version: version } : {}, form, job);
       const answer = await post(`/v1/jobs/${job.id}/fork`, body, { "idempotency-key": key });
       location.hash = `#/jobs/${answer.job.id}`;
       return "this is the new job";

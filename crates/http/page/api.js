@@ -55,7 +55,7 @@ async function send(method, path, { body, signal, headers = {} } = {}) {
   const asked = { method, signal, headers: { accept: "application/json", ...headers } };
   if (body !== undefined) {
     asked.headers["content-type"] = "application/json";
-    asked.body = JSON.stringify(body);
+    asked.body = typeof body === "string" ? body : JSON.stringify(body);
   }
   let response;
   try {

@@ -205,9 +205,12 @@ function head(job) {
     h("div", { class: "title" }, pill(job.status), h("h1", null, job.kind), h("span", { class: "mono muted id" }, job.id), copyButton(job.id, "id")),
     (job.stage || Number(job.progress) > 0) && h("p", { class: "stage" }, bar(job.progress), `${job.progress} %`, job.stage && [" · ", job.stage]),
     job.blocked && h("p", { class: "blocked" }, h("strong", null, job.blocked.reason === "cancelling" ? "Stopping: " : "Not running: "),
-      `${job.blocked.reason.replace("_", " ")}, ${job.blocked.by}, since `, ago(job.blocked.since), ". ", withTimes(`${job.blocked.fix[0].toUpperCase()}${job.blocked.fix.slice(1)}.`)),
+      `${job.blocked.reason.replace("_", " ")}, ${job.blocked.by}, since `, ago(job.blocked.since), ". Help: ", withCommands(job.blocked.fix), "."),
   ];
 }
+
+// Text in which commands stand between backticks.
+const withCommands = (text) => text.split("`").map((part, n) => (n % 2 ? h("code", null, part) : withTimes(part)));
 
 function facts(job) {
   const only = (name, value) => h("a", { href: `#/jobs?${new URLSearchParams({ [name]: value })}` }, value);

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
+use windlass_core::LeaseMs;
 use windlass_engine::service::QueuePolicies;
 use windlass_engine::{Level, Policies, Shutdown};
 use windlass_store::{Store, StoreError, StoreResult};
@@ -40,6 +41,8 @@ pub(crate) struct App {
     /// Somebody showed a lease that is over: perhaps its deadline has passed and is not on record.
     pub(crate) overdue: Arc<Notify>,
     pub(crate) patience: Patience,
+    /// How long a lease lasts when its holder does not say.
+    pub(crate) lease_ms: LeaseMs,
     /// How often a silent stream says that it is there.
     pub(crate) comment_every: Duration,
     /// When streams and waiting claims end.
@@ -53,6 +56,7 @@ impl App {
         patience: Patience,
         comment_every: Duration,
         limits: Limits,
+        lease_ms: LeaseMs,
     ) -> Self {
         Self {
             gate: Gate::new(Arc::clone(&store)),
@@ -67,6 +71,7 @@ impl App {
             writes: Writes::default(),
             overdue: Arc::default(),
             patience,
+            lease_ms,
             comment_every,
             ending: Shutdown::new(),
             is_loopback: AtomicBool::new(false),

@@ -7,7 +7,7 @@ use crate::idempotency::once;
 use crate::problem::Problem;
 use crate::shape::approval::ApprovalShape;
 use crate::shape::object::objects;
-use crate::shape::time::Span;
+use crate::shape::time::{Span, Time};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -16,9 +16,9 @@ use windlass_core::approve::link_votes;
 use windlass_core::limits::APPROVAL_EXPIRES_DEFAULT_MS;
 use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, Voter};
 use windlass_core::{Actor, Approval, ApprovalId, Invalid, Metadata, Name, Refusal, Role};
-use windlass_store::{ApprovalView, Ask, Asked, CastVote, ListApprovals, fresh};
+use windlass_store::{ApprovalView, Ask, Asked, CastVote, ListApprovals, StoreError, fresh};
 
-objects!(AskBody, DecideBody);
+objects!(AskBody, ByToken, DecideBody);
 
 /// Approvals of a page when nothing is said.
 const PAGE: usize = 50;
@@ -55,6 +55,8 @@ pub(crate) struct AskedShape {
     /// The token of its link: one vote. Shown once; asking again makes a fresh one. None when approvers are named, for who
     /// asks must not vote in their place, and when nothing is left to decide.
     token: Option<String>,
+    /// Where the link leads on this server, from the first slash on: a page that asks the one question.
+    link: Option<String>,
 }
 
 /// `POST /v1/jobs/{id}/approvals`
@@ -97,10 +99,9 @@ pub(crate) async fn ask(call: Call) -> Reply {
         id = again.approval.id;
     }
     let view = call.store().approval(id, None).await?.ok_or(Refusal::ApprovalNotFound)?;
-    call::json(
-        StatusCode::CREATED,
-        &AskedShape { approval: ApprovalShape::of(view, fresh::wall_clock()), token },
-    )
+    let link = token.as_ref().map(|token| format!("/approve#{id}.{token}"));
+    let approval = ApprovalShape::of(view, fresh::wall_clock());
+    call::json(StatusCode::CREATED, &AskedShape { approval, token, link })
 }
 
 /// A page of approvals, newest first.
@@ -158,6 +159,82 @@ pub(crate) async fn approval(call: Call) -> Reply {
     let view = call.store().approval(id, None).await?.ok_or(Refusal::ApprovalNotFound)?;
     call.check_job(view.approval.job).await?;
     ok(&ApprovalShape::of(view, fresh::wall_clock()))
+}
+
+/// Which link.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schema(as = ByToken)]
+pub(crate) struct ByToken {
+    /// What stands behind the `#` of the link: the approval's id, a dot, the token.
+    token: String,
+}
+
+/// The one question that a link may see, and no more of its job.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Question)]
+pub(crate) struct Question {
+    /// The approval.
+    id: String,
+    /// What is asked.
+    prompt: String,
+    /// `pending`, `approved`, `denied`, `expired`, `void`.
+    status: &'static str,
+    /// Whether this link has voted.
+    used: bool,
+    /// Votes needed.
+    required: i32,
+    /// When silence denies.
+    expires_at: Time,
+}
+
+/// `POST /v1/approvals/by-token`
+pub(crate) async fn by_token(call: Call) -> Reply {
+    let body: ByToken = call.body()?;
+    let caller = call.who.caller(&call.caller);
+    call.app.throttle.check_wrong(&caller)?;
+    let question = question(&call, &body.token).await;
+    if matches!(question, Err(Asking::Refused(_))) {
+        call.app.throttle.wrong(&caller);
+    }
+    ok(&question?)
+}
+
+/// Why no question is shown.
+enum Asking {
+    /// The link is wrong.
+    Refused(Refusal),
+    /// The store did not say.
+    Failed(StoreError),
+}
+
+impl From<Asking> for Problem {
+    fn from(asking: Asking) -> Self {
+        match asking {
+            Asking::Refused(refusal) => refusal.into(),
+            Asking::Failed(error) => error.into(),
+        }
+    }
+}
+
+async fn question(call: &Call, link: &str) -> Result<Question, Asking> {
+    let malformed = || Asking::Refused(Refusal::ApprovalTokenMalformed);
+    let (id, token) = link.split_once('.').ok_or_else(malformed)?;
+    let (id, token) = (ApprovalId::parse(id).ok(), LinkToken::parse(token));
+    let (id, token) = id.zip(token).ok_or_else(malformed)?;
+    let view = call.store().approval(id, None).await.map_err(Asking::Failed)?;
+    let ApprovalView { approval, prompt, .. } = view.ok_or(Asking::Refused(Refusal::ApprovalNotFound))?;
+    if token.hash() != approval.token_hash {
+        return Err(Asking::Refused(Refusal::ApprovalTokenWrong));
+    }
+    Ok(Question {
+        id: id.to_string(),
+        prompt,
+        status: approval.status_at(fresh::wall_clock()).as_str(),
+        used: approval.token_used,
+        required: approval.required,
+        expires_at: Time(approval.expires_at),
+    })
 }
 
 /// A vote.

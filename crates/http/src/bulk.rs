@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 use windlass_core::bulk::{BulkAction, spread};
-use windlass_core::limits::{FORCE_AFTER_DEFAULT_MS, HORIZON_MS, PAGE_MAX, within};
+use windlass_core::limits::{FORCE_AFTER_DEFAULT_MS, HORIZON_MS, PAGE_MAX};
+use windlass_core::span::within_ms;
 use windlass_core::{Filter, Job, JobId, Key, Metadata};
 use windlass_store::{Cancel, List, Redrive};
 
@@ -86,7 +87,7 @@ pub(crate) struct BulkDone {
 pub(crate) async fn bulk(call: Call) -> Reply {
     let body: BulkBody = call.body()?;
     let spread_ms = body.spread.map_or(0, Span::ms);
-    within("spread", spread_ms, 0, HORIZON_MS)?;
+    within_ms("spread", spread_ms, 0, HORIZON_MS)?;
     let mut words = serde_json::from_slice::<Value>(&call.body).unwrap_or_default();
     let words = words.get_mut("filter").map(Value::take).unwrap_or_default();
     let mut filter = body.filter.resolve()?;

@@ -21,7 +21,8 @@ use utoipa::ToSchema;
 use windlass_core::decide::Claim;
 use windlass_core::lease::unhex;
 use windlass_core::limits::{CLAIM_MAX, count, within};
-use windlass_core::{Invalid, LeaseMs, Name, Secret, Who};
+use windlass_core::span::within_ms;
+use windlass_core::{Invalid, Name, Secret, Who};
 use windlass_engine::Level;
 use windlass_store::{ClaimMany, ClaimOne, Claimed, Store, fresh};
 
@@ -54,7 +55,7 @@ pub(crate) struct ClaimBody {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 1000)]
     max: Option<i64>,
-    /// For how long, 1 s to 24 h; 30 seconds.
+    /// For how long, 1 s to 24 h; the server's default lease, 30 seconds unless it is set.
     #[serde(default)]
     lease: Option<Span>,
     /// How long to wait for one, at most 60 seconds; not at all.
@@ -70,13 +71,13 @@ pub(crate) struct ClaimedJobs {
     jobs: Vec<JobShape>,
 }
 
-fn claim_of(worker: &str, secret: Option<&str>, lease: Option<Span>) -> Result<Claim, Invalid> {
+fn claim_of(app: &App, worker: &str, secret: Option<&str>, lease: Option<Span>) -> Result<Claim, Invalid> {
     let wrong = || Invalid::new("secret", "malformed", "must be 64 hex digits");
     let parse = |text| unhex(text).and_then(|bytes| bytes.try_into().ok()).map(Secret).ok_or_else(wrong);
     Ok(Claim {
         worker: Who::parse("worker_id", worker)?,
         secret: secret.map_or_else(|| Ok(fresh::secret()), parse)?,
-        lease_ms: lease_ms("lease", lease)?.unwrap_or(LeaseMs::DEFAULT),
+        lease_ms: lease_ms("lease", lease)?.unwrap_or(app.lease_ms),
     })
 }
 
@@ -99,9 +100,9 @@ pub(crate) async fn claim(call: Call) -> Reply {
         queues,
         kinds: names("kinds", &body.kinds.unwrap_or_default())?,
         max: within("max", body.max.unwrap_or(1), 1, CLAIM_MAX as i64)? as usize,
-        claim: claim_of(&body.worker_id, body.secret.as_deref(), body.lease)?,
+        claim: claim_of(&call.app, &body.worker_id, body.secret.as_deref(), body.lease)?,
     };
-    let wait_ms = within("wait", body.wait.map_or(0, Span::ms), 0, WAIT_MAX_MS)?;
+    let wait_ms = within_ms("wait", body.wait.map_or(0, Span::ms), 0, WAIT_MAX_MS)?;
     let wait = Duration::from_millis(wait_ms as u64);
     presence::saw(&call, &request).await;
     let pass = call.who.pass(&call.app);
@@ -119,7 +120,7 @@ pub(crate) struct ClaimOneBody {
     /// 64 hex digits made by the worker.
     #[serde(default)]
     secret: Option<String>,
-    /// For how long; 30 seconds.
+    /// For how long; the server's default lease.
     #[serde(default)]
     lease: Option<Span>,
 }
@@ -129,7 +130,8 @@ pub(crate) async fn claim_one(call: Call) -> Reply {
     let body: ClaimOneBody = call.body()?;
     let job = call.job_id()?;
     call.check_job(job).await?;
-    let request = ClaimOne { job, claim: claim_of(&body.worker_id, body.secret.as_deref(), body.lease)? };
+    let request =
+        ClaimOne { job, claim: claim_of(&call.app, &body.worker_id, body.secret.as_deref(), body.lease)? };
     let claimed = known(|| call.app.store.claim_one(request.clone(), None)).await??;
     ok(&OneJob { job: JobShape::claimed(claimed) })
 }

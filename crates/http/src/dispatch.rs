@@ -32,8 +32,13 @@ const STRANGER_MAX_BYTES: usize = 64 << 10;
 
 /// The router of every route.
 pub(crate) fn router(app: &Arc<App>) -> Router {
+    router_of(app, |_| true)
+}
+
+/// The router of some routes.
+pub(crate) fn router_of(app: &Arc<App>, is_served: impl Fn(&Route) -> bool) -> Router {
     let mut router = Router::new();
-    for route in routes::table() {
+    for route in routes::table().into_iter().filter(is_served) {
         let (app, route) = (Arc::clone(app), Arc::new(route));
         let (path, filter) = (route.path, filter(&route.method));
         let handler = move |request: Request| {

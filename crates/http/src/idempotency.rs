@@ -1,12 +1,13 @@
 //! `Idempotency-Key`: a caller's promise that the same key means the same request. The answer is kept for 24 hours.
 
+use crate::app::known;
 use crate::call::Call;
 use crate::problem::Problem;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 use windlass_core::lease::hex;
-use windlass_core::{Invalid, Key};
+use windlass_core::{Invalid, JobId, Key};
 use windlass_store::{Idempotency, Remember, fresh};
 
 /// The header that carries the key.
@@ -62,6 +63,18 @@ where
         tracing::warn!(%error, "an answer could not be remembered");
     }
     Ok((answer, false))
+}
+
+/// An id of now for what is made under a key of [`once`], and the same for every repeat: it is kept before it is used.
+pub(crate) async fn reserved_id(call: &Call, key: &Key) -> Result<JobId, Problem> {
+    let fresh = fresh::job_id();
+    let Some(idempotency) = call.idempotency()? else { return Ok(fresh) };
+    let key = Key::parse("key", format!("{key}:id"))?;
+    let remember =
+        Remember { idempotency: Idempotency { key, ..idempotency }, body: fresh.to_string().into() };
+    let first = known(|| call.app.store.remember(remember.clone(), None)).await??;
+    let kept = std::str::from_utf8(&first).ok().and_then(|text| JobId::parse(text).ok());
+    Ok(kept.unwrap_or(fresh))
 }
 
 /// A key that nobody else uses.

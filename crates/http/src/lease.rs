@@ -10,7 +10,7 @@ use crate::shape::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::limits::{BATCH_MAX, PAYLOAD_MAX_BYTES, count};
-use windlass_core::{LeaseMs, Metadata, Refusal, Token, Who};
+use windlass_core::{Metadata, Refusal, Token, Who};
 use windlass_store::{Extend, Extended, Progress};
 
 objects!(Heartbeat, HeldLease, ProgressBody);
@@ -24,7 +24,7 @@ pub(crate) struct Heartbeat {
     worker_id: String,
     /// Which, at most 10,000.
     leases: Vec<HeldLease>,
-    /// For how long from now; 30 seconds.
+    /// For how long from now; the server's default lease, 30 seconds unless it is set.
     #[serde(default)]
     extend: Option<Span>,
 }
@@ -68,7 +68,7 @@ pub(crate) async fn heartbeat(call: Call) -> Reply {
     let body: Heartbeat = call.body()?;
     Who::parse("worker_id", &body.worker_id)?;
     count("leases", body.leases.len(), BATCH_MAX)?;
-    let extend_ms = lease_ms("extend", body.extend)?.unwrap_or(LeaseMs::DEFAULT);
+    let extend_ms = lease_ms("extend", body.extend)?.unwrap_or(call.app.lease_ms);
     let mut leases = Vec::with_capacity(body.leases.len());
     for HeldLease { job_id: job, token } in &body.leases {
         leases.push((job_id("job_id", job)?, call.token(Some(token))?));

@@ -1,6 +1,7 @@
 //! Reading jobs: pages of them, one with everything, one as it stood, and the log of one.
 
 use crate::call::{Call, Reply, ok};
+use crate::cause;
 use crate::problem::Problem;
 use crate::shape::event::EventShape;
 use crate::shape::filter;
@@ -8,8 +9,9 @@ use crate::shape::job::{Around, JobShape};
 use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::limits::within;
-use windlass_core::{Event, EventKind, Facts, Invalid, Job, JobId, Metadata, Refusal, Version};
-use windlass_store::{AtVersion, List, ReadEvents, Store};
+use windlass_core::unique::Scope;
+use windlass_core::{Event, EventKind, Facts, Filter, Invalid, Job, JobId, Key, Metadata, Refusal, Version};
+use windlass_store::{AtVersion, FindKey, JobView, List, ReadEvents, Store};
 
 /// Rows of a page of jobs when nothing is said.
 const PAGE: usize = 50;
@@ -35,6 +37,10 @@ pub(crate) async fn jobs(call: Call) -> Reply {
     if let Some(queue) = &filter.queue {
         call.who.check_queue(queue)?;
     }
+    if let Some(key) = call.query.text("unique_key") {
+        let jobs = holder(&call, Key::parse("unique_key", key)?, &filter).await?.into_iter().collect();
+        return ok(&JobsPage { jobs, next_cursor: None });
+    }
     let cursor = call.query.text("cursor").map(str::to_owned);
     let request = List { filter, cursor, limit: call.query.limit(PAGE)? };
     let page = call.store().jobs(request, None).await??;
@@ -42,11 +48,33 @@ pub(crate) async fn jobs(call: Call) -> Reply {
     ok(&JobsPage { jobs: visible.map(JobShape::listed).collect(), next_cursor: page.next })
 }
 
+/// The job that holds a unique key among the jobs of a queue, or of a kind, if it matches the rest of the filter too.
+async fn holder(call: &Call, key: Key, filter: &Filter) -> Result<Option<JobShape>, Problem> {
+    let scope = match (&filter.queue, &filter.kind) {
+        (Some(queue), _) => Scope::Queue(queue.clone()),
+        (None, Some(kind)) => Scope::Kind(kind.clone()),
+        (None, None) => {
+            let told = "goes with queue, or with kind where the key is unique among the jobs of a kind";
+            return Err(Invalid::new("unique_key", key, told).into());
+        }
+    };
+    let Some(hold) = call.store().find_key(FindKey { scope, key }, None).await? else { return Ok(None) };
+    // A key may outlive its job.
+    let view = call.store().job(hold.job, None).await?;
+    let is_meant = |view: &JobView| {
+        call.who.sees(&view.job.queue) && filter.matches(&view.job, || Some(view.facts.clone()))
+    };
+    Ok(view.filter(is_meant).map(JobShape::view))
+}
+
 /// `GET /v1/jobs/{id}`
 pub(crate) async fn job(call: Call) -> Reply {
-    let view = call.job().await?;
+    let mut view = call.job().await?;
     match call.query.number("at_version")? {
-        None => ok(&JobShape::view(view)),
+        None => {
+            cause::follow(&call, &mut view).await?;
+            ok(&JobShape::view(view))
+        }
         Some(version) => {
             within("at_version", version, 1, view.job.version)?;
             ok(&as_it_stood(call.store(), view.job.id, version).await?)

@@ -57,7 +57,8 @@ impl Local {
         };
         (*request.method_mut(), *request.uri_mut()) = (method, uri);
         let json = header::HeaderValue::from_static("application/json");
-        request.headers_mut().insert(header::CONTENT_TYPE, json);
+        request.headers_mut().insert(header::CONTENT_TYPE, json.clone());
+        request.headers_mut().insert(header::ACCEPT, json);
         if let Some(Ok(key)) = idempotency_key.map(str::parse) {
             request.headers_mut().insert("idempotency-key", key);
         }

@@ -2,20 +2,19 @@
 
 use crate::app::known;
 use crate::call::{Call, Reply, json as reply, ok};
-use crate::idempotency::once;
+use crate::idempotency::{once, reserved_id};
 use crate::problem::Problem;
 use crate::shape::job::JobShape;
 use crate::shape::new_job::job_id;
 use crate::shape::object::objects;
 use crate::shape::raw::{Json, payload};
-use crate::shape::time::{Span, Time, run_at};
+use crate::shape::time::{Moment, Span, run_at};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use utoipa::ToSchema;
 use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, FORCE_AFTER_DEFAULT_MS, PAYLOAD_MAX_BYTES};
-use windlass_core::{Done, Job, JobId, Key, Metadata, Name, Refusal, RunAt, Status, Timestamp};
+use windlass_core::{Done, Job, Key, Metadata, Name, Refusal, RunAt, Status};
 use windlass_store::{Cancel, Fork, Redrive, Signal};
 
 objects!(CancelBody, RedriveBody, ForkBody, SignalBody);
@@ -94,7 +93,7 @@ pub(crate) async fn cancel(call: Call) -> Reply {
 pub(crate) struct RedriveBody {
     /// From when it may run.
     #[serde(default)]
-    run_at: Option<Time>,
+    run_at: Option<Moment>,
     /// The same as a delay.
     #[serde(default)]
     delay: Option<Span>,
@@ -155,7 +154,7 @@ pub(crate) async fn fork(call: Call) -> Reply {
         let request = Fork {
             from,
             from_version: body.from_version,
-            id: forked_id(&key, from, source.job.created_at),
+            id: reserved_id(&call, &key).await?,
             payload: payload.clone(),
             actor: call.actor(),
             expected_version: body.expected_version,
@@ -174,17 +173,6 @@ pub(crate) async fn fork(call: Call) -> Reply {
         put_on_record(&call, "job.fork", None, &view.job, more).await;
     }
     reply(StatusCode::CREATED, &OneJob { job: JobShape::view(view) })
-}
-
-/// The id of a fork: the same for the same key, so that a repeat is recognised.
-fn forked_id(key: &Key, from: JobId, created_at: Timestamp) -> JobId {
-    let mut hash = Sha256::new();
-    hash.update(b"windlass fork");
-    hash.update(from.as_bytes());
-    hash.update(key.as_str());
-    let mut random = [0u8; 8];
-    random.copy_from_slice(&hash.finalize()[..8]);
-    JobId::from_parts(created_at, random)
 }
 
 /// A signal.

@@ -28,8 +28,8 @@ macro_rules! files {
 }
 
 files! {
-    "index.html" "page.css" "icon.svg"
-    "acts.js" "api.js" "app.js" "dom.js" "events.js" "feed.js" "filter.js" "job.js" "jobs.js" "json.js" "log.js"
+    "index.html" "approve.html" "page.css" "icon.svg"
+    "acts.js" "api.js" "app.js" "approve.js" "dom.js" "events.js" "feed.js" "filter.js" "job.js" "jobs.js" "json.js" "log.js"
     "overview.js" "row.js" "sign.js" "status.js" "tables.js" "time.js" "timeline.js"
 }
 
@@ -52,6 +52,11 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; i
 /// `GET /`
 pub(crate) async fn index(call: Call) -> Reply {
     serve(&call, "index.html")
+}
+
+/// `GET /approve`: what is behind the `#` of the link stays in the browser.
+pub(crate) async fn approve(call: Call) -> Reply {
+    serve(&call, "approve.html")
 }
 
 /// `GET /static/{name}`
@@ -134,8 +139,9 @@ mod tests {
 
     #[test]
     fn every_module_is_asked_for_at_once() {
-        let index = text(&FILES[0]);
-        for file in FILES.iter().filter(|file| file.name.ends_with(".js")) {
+        let (index, approve) = (text(&FILES[0]), text(&FILES[1]));
+        assert!(approve.contains("/static/approve.js\""));
+        for file in FILES.iter().filter(|file| file.name.ends_with(".js") && file.name != "approve.js") {
             assert!(
                 index.contains(&format!("/static/{}\"", file.name)),
                 "index.html does not load {}",

@@ -3,9 +3,10 @@
 use crate::codes;
 use crate::problem::Problem;
 use crate::route::Param;
-use crate::shape::time::Span;
 use windlass_core::limits::{PAGE_MAX, within};
+use windlass_core::span::{parse_moment, parse_ms, within_ms};
 use windlass_core::{Invalid, JobId, Name, Timestamp, Who};
+use windlass_store::fresh;
 
 /// The parameters of one request, each known to its route.
 #[derive(Debug, Default)]
@@ -59,19 +60,15 @@ impl Query {
         self.text(name).map(parse).transpose()
     }
 
-    /// A moment.
+    /// A moment, also one seen from now.
     pub(crate) fn time(&self, name: &str) -> Result<Option<Timestamp>, Invalid> {
-        self.text(name).map(|value| Timestamp::parse(name, value)).transpose()
+        self.text(name).map(|value| parse_moment(name, value, fresh::wall_clock())).transpose()
     }
 
     /// A length of time, in milliseconds.
     pub(crate) fn span_ms(&self, name: &str, max_ms: i64) -> Result<Option<i64>, Invalid> {
         let Some(value) = self.text(name) else { return Ok(None) };
-        let ms = Span::parse(name, value)?.ms();
-        if (0..=max_ms).contains(&ms) {
-            return Ok(Some(ms));
-        }
-        Err(Invalid::new(name, value, format!("must be between 0 and {} seconds", max_ms / 1_000)))
+        within_ms(name, parse_ms(name, value)?, 0, max_ms).map(Some)
     }
 
     /// Yes or no; no when it is absent.

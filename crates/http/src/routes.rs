@@ -24,6 +24,11 @@ const HELD: &[&str] = &["not_found", "job_finished", "not_leased", "lease_expire
 
 const LIMIT: Param = param("limit", Is::Number, "at most so many, up to 1000");
 const CURSOR: Param = param("cursor", Is::Text, "where the last page ended");
+const UNIQUE_KEY: Param = param(
+    "unique_key",
+    Is::Text,
+    "the job that holds this key, in the queue or of the kind that is named too",
+);
 const AFTER: Param = param("after", Is::Text, "resumes after this cursor; without it the feed starts now");
 const WAIT: Param = param("wait", Is::Span, "how long to wait for something new, at most 60 s; JSON only");
 const TYPE: Param =
@@ -87,7 +92,7 @@ fn jobs() -> Vec<Route> {
             .may(V)
             .asks(STANDING)
             .asks(DATED)
-            .asks([LIMIT, CURSOR])
+            .asks([UNIQUE_KEY, LIMIT, CURSOR])
             .gives::<list::JobsPage>(200),
         get("/v1/jobs/{id}", "one job, now or as it stood", list::job)
             .may(V)
@@ -274,6 +279,11 @@ fn approvals() -> Vec<Route> {
             .may(V)
             .gives::<crate::shape::approval::ApprovalShape>(200)
             .refuses(&["approval_not_found"]),
+        post("/v1/approvals/by-token", "the question of an approval link", approve::by_token)
+            .open_to(Access::Everybody)
+            .takes::<approve::ByToken>()
+            .gives::<approve::Question>(200)
+            .refuses(&["approval_not_found", "approval_forbidden", "token_malformed", "too_many_requests"]),
         post("/v1/approvals/{id}/decide", "vote on an approval", approve::decide)
             .may(A)
             .or_link()
@@ -315,7 +325,15 @@ fn surroundings() -> Vec<Route> {
             .refuses(&["not_found"]),
         get("/v1/audit", "what operators did, newest first", workers::audit)
             .may(V)
-            .asks([LIMIT, CURSOR])
+            .asks([
+                param("actor", Is::Text, "by this actor"),
+                param("action", Is::Text, "only this action"),
+                param("target", Is::Text, "done to this"),
+                param("since", Is::Time, "at or after"),
+                param("until", Is::Time, "before"),
+                LIMIT,
+                CURSOR,
+            ])
             .gives::<workers::AuditPage>(200),
         get("/v1/keys", "access keys", keys::keys).gives::<keys::KeysPage>(200),
         post("/v1/keys", "make an access key", keys::make)
@@ -358,6 +376,7 @@ fn watchers() -> Vec<Route> {
             .gives_other(200, "text/markdown")
             .refuses(&["not_found"]),
         open(get("/", "the page", pages::index)).gives_other(200, "text/html"),
+        open(get("/approve", "the page of an approval link", pages::approve)).gives_other(200, "text/html"),
         open(get("/static/{name}", "a file of the page", pages::file))
             .gives_other(200, "*/*")
             .refuses(&["route_not_found"]),

@@ -5,6 +5,7 @@ use crate::background;
 use crate::body::Patience;
 use crate::direct;
 use crate::dispatch;
+use crate::metrics_listener;
 use crate::stall::Stalling;
 use crate::throttle::{Caller, Limits, Peer};
 use axum::Router;
@@ -22,6 +23,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 use tower::ServiceExt;
+use windlass_core::LeaseMs;
 use windlass_engine::{Level, Shutdown};
 use windlass_store::{Store, StoreError};
 
@@ -62,6 +64,8 @@ pub struct Server {
     connections: usize,
     sweeps: bool,
     limits: Limits,
+    lease_ms: LeaseMs,
+    metrics: Option<Arc<TcpListener>>,
 }
 
 impl std::fmt::Debug for Server {
@@ -99,7 +103,22 @@ impl Server {
             connections: CONNECTIONS,
             sweeps: true,
             limits: Limits::default(),
+            lease_ms: LeaseMs::DEFAULT,
+            metrics: None,
         }
+    }
+
+    /// How long a lease lasts when its holder does not say; 30 seconds unless said otherwise.
+    pub fn default_lease(mut self, lease_ms: LeaseMs) -> Self {
+        self.lease_ms = lease_ms;
+        self
+    }
+
+    /// Serves `/metrics`, `/healthz` and `/readyz` also here, without a key: for an address that only those who measure can
+    /// reach.
+    pub fn metrics_on(mut self, listener: TcpListener) -> Self {
+        self.metrics = Some(Arc::new(listener));
+        self
     }
 
     /// How long requests have to end after a graceful shutdown began; 30 seconds unless said otherwise.
@@ -173,7 +192,8 @@ impl Server {
     }
 
     fn app(&self) -> Arc<App> {
-        Arc::new(App::new(Arc::clone(&self.store), self.patience, self.comment_every, self.limits))
+        let store = Arc::clone(&self.store);
+        Arc::new(App::new(store, self.patience, self.comment_every, self.limits, self.lease_ms))
     }
 
     /// Serves until the shutdown: then no connection is accepted, streams and waiting claims end at once, and requests
@@ -185,6 +205,9 @@ impl Server {
         let app = self.app();
         app.set_loopback(listener.local_addr()?.ip().is_loopback());
         let mut parts = background::start(&app, self.sweeps);
+        if let Some(listener) = self.metrics {
+            parts.spawn(metrics_listener::run(listener, Arc::clone(&app)));
+        }
         let router = dispatch::router(&app);
         let mut connections = JoinSet::new();
         let room = Arc::new(Semaphore::new(self.connections));

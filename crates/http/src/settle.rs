@@ -6,7 +6,7 @@ use crate::shape::job::JobShape;
 use crate::shape::new_job::job_id;
 use crate::shape::object::objects;
 use crate::shape::raw::{Json, payload};
-use crate::shape::time::{Moment, Span, Time, run_at};
+use crate::shape::time::{Moment, Span, run_at};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::limits::{BATCH_MAX, PAYLOAD_MAX_BYTES, count};
@@ -83,7 +83,7 @@ struct ItemBody {
     permanent: Option<bool>,
     /// When to try again. For `fail` and `release`.
     #[serde(default)]
-    run_at: Option<Time>,
+    run_at: Option<Moment>,
     /// The same as a delay.
     #[serde(default)]
     delay: Option<Span>,
@@ -262,7 +262,7 @@ pub(crate) struct FailBody {
     permanent: Option<bool>,
     /// When to try again; the job's backoff decides when nothing is said.
     #[serde(default)]
-    run_at: Option<Time>,
+    run_at: Option<Moment>,
     /// The same as a delay.
     #[serde(default)]
     delay: Option<Span>,

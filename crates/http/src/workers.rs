@@ -11,14 +11,16 @@ use crate::shape::registry::{AuditShape, WorkerShape};
 use crate::shape::time::Span;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use windlass_core::limits::{count, within};
-use windlass_core::{Invalid, LeaseMs, Metadata, Name, Role, Who, Worker};
+use windlass_core::limits::{PAGE_MAX, count, within};
+use windlass_core::{AuditEntry, Invalid, LeaseMs, Metadata, Name, Role, Timestamp, Who, Worker};
 use windlass_store::{DrainWorker, PutWorker, ReadAudit, fresh};
 
 objects!(WorkerBody);
 
 /// Audit entries of a page when nothing is said.
 const PAGE: usize = 50;
+/// Entries that are looked at for one answer when a filter takes few of them.
+const LOOKED: usize = 10_000;
 /// The most queues and kinds of one worker.
 const NAMES_MAX: usize = 1_000;
 /// The most jobs at once that a worker may claim to hold.
@@ -163,9 +165,63 @@ pub(crate) async fn audit(call: Call) -> Reply {
         let wrong = || Invalid::new("cursor", text, "must come from a page of the same list");
         text.strip_prefix("u1").and_then(|seq| seq.parse().ok()).ok_or_else(wrong)
     });
-    let limit = call.query.limit(PAGE)?;
-    let entries = call.store().audit(ReadAudit { before: before.transpose()?, limit }, None).await?;
-    let is_full = entries.len() == limit;
-    let next_cursor = entries.last().filter(|_| is_full).map(|entry| format!("u1{}", entry.seq));
-    ok(&AuditPage { entries: entries.into_iter().map(AuditShape::from).collect(), next_cursor })
+    let (limit, wanted) = (call.query.limit(PAGE)?, Wanted::of(&call)?);
+    let (mut before, mut entries, mut looked) = (before.transpose()?, Vec::new(), 0);
+    let at_once = if wanted.is_all() { limit } else { PAGE_MAX };
+    let is_end = loop {
+        let page = call.store().audit(ReadAudit { before, limit: at_once }, None).await?;
+        looked += page.len();
+        let is_end = page.len() < at_once || page.last().is_some_and(|entry| wanted.is_before(entry));
+        for entry in page {
+            before = Some(entry.seq);
+            if wanted.is(&entry) {
+                entries.push(AuditShape::from(entry));
+            }
+            if entries.len() == limit {
+                break;
+            }
+        }
+        if entries.len() == limit {
+            break false;
+        }
+        if is_end || looked >= LOOKED {
+            break is_end;
+        }
+    };
+    let next_cursor = before.filter(|_| !is_end).map(|seq| format!("u1{seq}"));
+    ok(&AuditPage { entries, next_cursor })
+}
+
+/// Which entries of the audit.
+struct Wanted<'a> {
+    actor: Option<&'a str>,
+    action: Option<&'a str>,
+    target: Option<&'a str>,
+    since: Option<Timestamp>,
+    until: Option<Timestamp>,
+}
+
+impl<'a> Wanted<'a> {
+    fn of(call: &'a Call) -> Result<Self, Invalid> {
+        let query = &call.query;
+        let (actor, action, target) = (query.text("actor"), query.text("action"), query.text("target"));
+        Ok(Self { actor, action, target, since: query.time("since")?, until: query.time("until")? })
+    }
+
+    fn is_all(&self) -> bool {
+        [self.actor, self.action, self.target] == [None; 3] && self.since.is_none() && self.until.is_none()
+    }
+
+    fn is(&self, entry: &AuditEntry) -> bool {
+        self.actor.is_none_or(|actor| entry.actor.as_str() == actor)
+            && self.action.is_none_or(|action| entry.action.as_str() == action)
+            && self.target.is_none_or(|target| entry.target == target)
+            && !self.is_before(entry)
+            && self.until.is_none_or(|until| entry.at < until)
+    }
+
+    /// Whether it is older than what is wanted, as all behind it are.
+    fn is_before(&self, entry: &AuditEntry) -> bool {
+        self.since.is_some_and(|since| entry.at < since)
+    }
 }

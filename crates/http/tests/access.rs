@@ -38,6 +38,7 @@ const CONTRACT: &[(&str, &str)] = &[
     ("POST /v1/jobs/{id}/wait", "worker or lease token"),
     ("GET /v1/approvals", "viewer"),
     ("GET /v1/approvals/{id}", "viewer"),
+    ("POST /v1/approvals/by-token", "–"),
     ("POST /v1/approvals/{id}/decide", "approver or link token"),
     ("GET /v1/queues", "viewer"),
     ("PUT /v1/queues/{queue}", "operator"),
@@ -61,6 +62,7 @@ const CONTRACT: &[(&str, &str)] = &[
     ("GET /openapi.json", "–"),
     ("GET /errors/{code}", "–"),
     ("GET /", "–"),
+    ("GET /approve", "–"),
     ("GET /static/{name}", "–"),
 ];
 
@@ -474,12 +476,24 @@ async fn a_link_votes_without_a_key() {
         let boss = bed.make_key("boss", &[Role::Approver], None).await;
         until("the server knows that there are keys", async || bed.get("/v1/jobs").await.status == 401).await;
         let path = format!("/v1/approvals/{approval}/decide");
+        let seen = async |token: String| bed.post("/v1/approvals/by-token", json!({ "token": token })).await;
+        let question = seen(format!("{approval}.{link}")).await.is(200);
+        assert_eq!((&question["prompt"], &question["status"]), (&json!("secret plans?"), &json!("pending")));
+        assert_eq!((&question["used"], &question["job_id"]), (&json!(false), &Value::Null), "{question}");
+        assert_eq!(asked["link"], format!("/approve#{approval}.{link}"));
+        seen(format!("{approval}.{}", "0".repeat(64))).await.refused(403, "approval_forbidden");
+        seen(format!("01890000-0000-7000-8000-000000000009.{link}")).await.refused(404, "approval_not_found");
+        for broken in ["", ".", link, approval, "nothing.nothing"] {
+            seen(broken.to_owned()).await.refused(422, "token_malformed");
+        }
         bed.post(&path, json!({ "decision": "approve" })).await.refused(401, "unauthorized");
         let body = json!({ "decision": "approve", "token": "0".repeat(64) });
-        bed.post(&path, body).await.refused(404, "approval_not_found");
+        bed.post(&path, body).await.refused(403, "approval_forbidden");
         let voted = bed.post(&path, json!({ "decision": "approve", "token": link })).await;
         assert!(!voted.text.contains("secret plans"), "{}", voted.text);
         assert_eq!(voted.is(200), json!({ "status": "approved" }));
+        let question = seen(format!("{approval}.{link}")).await.is(200);
+        assert_eq!((&question["used"], &question["status"]), (&json!(true), &json!("approved")));
         let large = json!({ "decision": "approve", "token": link, "reason": "x".repeat(100_000) });
         bed.post(&path, large).await.refused(413, "request_too_large");
         let boss = bed.with_key(Some(boss));

@@ -409,7 +409,7 @@ async fn approvals_are_asked_and_decided() {
         let path = format!("/v1/approvals/{approval}/decide");
         let vote = |token: &str| json!({ "decision": "approve", "token": token, "reason": "fine" });
         let old = first["token"].as_str().unwrap();
-        bed.post(&path, vote(old)).await.refused(404, "approval_not_found");
+        bed.post(&path, vote(old)).await.refused(403, "approval_forbidden");
         bed.post(&path, vote("short")).await.refused(422, "token_malformed");
         let lost = "01890000-0000-7000-8000-000000000009";
         bed.post(&format!("/v1/approvals/{lost}/decide"), vote(&link))

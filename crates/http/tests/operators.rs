@@ -107,6 +107,10 @@ async fn a_fork_begins_with_a_log() {
         let first = bed.post_once("f", &path, &json!({})).await.is(201);
         let again = bed.post_once("f", &path, &json!({})).await.is(201);
         assert_eq!(first["job"]["id"], again["job"]["id"]);
+        let ids = [&id, forked["job"]["id"].as_str().unwrap(), first["job"]["id"].as_str().unwrap()];
+        assert!(ids.is_sorted(), "each fork has an id of its own time: {ids:?}");
+        let newest = bed.get("/v1/jobs?limit=1").await.is(200);
+        assert_eq!(newest["jobs"][0]["id"], first["job"]["id"], "the newest job stands first");
         bed.post_once("f", &path, &json!({ "from_version": 1 })).await.refused(422, "idempotency_key_reused");
         let plain = verb(&bed, &id, "fork", json!({})).await.is(201);
         assert_ne!(plain["job"]["id"], first["job"]["id"], "without a key each is a new one");

@@ -67,7 +67,7 @@ impl<S: Send + Sync + 'static> Context<S> {
     ///     ctx.step("mail-the-link", || async {
     ///         let asked = ctx.ask("deploy").prompt("deploy to production?").await?;
     ///         if let Some(link) = asked.link {
-    ///             mail(format!("https://example.org/approve/{}", link.to_text())).await?;
+    ///             mail(format!("https://jobs.example.org/approve#{}.{}", asked.approval.id, link.to_text())).await?;
     ///         }
     ///         Ok::<_, HandlerError>(())
     ///     })

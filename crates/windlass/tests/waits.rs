@@ -142,7 +142,7 @@ async fn a_link_that_is_asked_for_inside_a_step_is_sent_once_and_works() {
     let asked = rig.client().approvals(id).await.unwrap().remove(0).approval.id;
     let vote = |token: &str| rig.client().decide(asked, Decision::Approve).link(token);
     let wrong = vote(&"0".repeat(64)).await.unwrap_err();
-    assert_eq!(wrong.refusal().map(|r| r.code()), Some("approval_not_found"));
+    assert_eq!(wrong.refusal().map(|r| r.code()), Some("approval_forbidden"));
     vote(&link[0]).await.unwrap();
     rig.drain(&worker).await;
     assert_eq!(rig.output::<Task>(id).await, "approved");

@@ -253,11 +253,15 @@ def approvals():
         return job, token, body, answer["approval"]["id"], answer["token"]
 
     job, token, body, approval, old = asked()
-    link = ok("POST", f"/v1/jobs/{job}/approvals", body, 201)["token"]
+    fresh = ok("POST", f"/v1/jobs/{job}/approvals", body, 201)
+    link = fresh["token"]
+    assert fresh["link"] == f"/approve#{approval}.{link}"
+    assert ok("POST", "/v1/approvals/by-token", {"token": f"{approval}.{link}"})["prompt"] == "ship it?"
+    refused(403, "approval_forbidden", "POST", "/v1/approvals/by-token", {"token": f"{approval}.{old}"})
     waiting = ok("POST", f"/v1/jobs/{job}/wait", {"lease_token": token, "for": "approval", "name": "ship"})
     assert waiting["job"]["waiting_for"] == "approval"
     path = f"/v1/approvals/{approval}/decide"
-    refused(404, "approval_not_found", "POST", path, {"decision": "approve", "token": old})
+    refused(403, "approval_forbidden", "POST", path, {"decision": "approve", "token": old})
     refused(422, "token_malformed", "POST", path, {"decision": "approve", "token": "short"})
     refused(404, "approval_not_found", "POST", f"/v1/approvals/{NOWHERE}/decide", {"decision": "deny", "token": link})
     refused(404, "approval_not_found", "GET", f"/v1/approvals/{NOWHERE}")
@@ -305,7 +309,7 @@ def watching():
     job = enqueue()
     page = ok("GET", f"/v1/feed?after={begun}&wait=30s&kind={KIND}", headers={"accept": "application/json"})
     assert page["events"][0]["job_id"] == job
-    for path in ("/healthz", "/readyz", "/metrics", "/openapi.json", "/", "/static/page.css", "/errors/invalid"):
+    for path in ("/healthz", "/readyz", "/metrics", "/openapi.json", "/", "/approve", "/static/page.css", "/errors/invalid"):
         ok("GET", path)
 
 

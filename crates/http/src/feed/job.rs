@@ -233,6 +233,7 @@ mod tests {
             Patience::default(),
             Duration::from_secs(15),
             Limits::default(),
+            windlass_core::LeaseMs::DEFAULT,
         ));
         let hub = Arc::clone(&app.hub);
         let mut after = store.feed_head((), None).await.unwrap();

@@ -283,6 +283,7 @@ mod tests {
     use super::*;
     use crate::body::Patience;
     use crate::throttle::Limits;
+    use windlass_core::LeaseMs;
     use windlass_memory::MemoryStore;
     use windlass_store::Feed;
 
@@ -291,7 +292,8 @@ mod tests {
     async fn who_waits_takes_little_room() {
         let store = Arc::new(MemoryStore::new());
         let cursor = Arc::new(store.feed_head((), None).await.unwrap());
-        let app = Arc::new(App::new(store, Patience::default(), Duration::from_secs(15), Limits::default()));
+        let (every, limits) = (Duration::from_secs(15), Limits::default());
+        let app = Arc::new(App::new(store, Patience::default(), every, limits, LeaseMs::DEFAULT));
         let _counted = app.hub.counted();
         let mut listener = Listener {
             app,

@@ -2,7 +2,7 @@
 
 use super::object::objects;
 use super::raw::{Json, payload};
-use super::time::{Span, Time, run_at};
+use super::time::{Moment, Span, run_at};
 use crate::call::lease_token;
 use serde::Deserialize;
 use utoipa::ToSchema;
@@ -41,7 +41,7 @@ pub(crate) struct NewJobShape {
     priority: Option<i32>,
     /// From when it may run.
     #[serde(default)]
-    run_at: Option<Time>,
+    run_at: Option<Moment>,
     /// The same as a delay.
     #[serde(default)]
     delay: Option<Span>,

@@ -6,11 +6,10 @@ use std::fmt;
 use utoipa::openapi::schema::{KnownFormat, ObjectBuilder, OneOfBuilder, SchemaFormat, Type};
 use utoipa::openapi::{RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
-use windlass_core::limits::HORIZON_MS;
-use windlass_core::{Invalid, RunAt, Timestamp};
+use windlass_core::{Invalid, RunAt, Timestamp, span};
 use windlass_store::fresh;
 
-/// A moment, in RFC 3339 and UTC.
+/// A moment, in RFC 3339 and UTC. Read also as one seen from now: `-1h`, `10m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Time(pub(crate) Timestamp);
 
@@ -23,7 +22,7 @@ impl Serialize for Time {
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<str>::deserialize(deserializer)?;
-        Timestamp::parse("time", &text).map(Self).map_err(de::Error::custom)
+        span::parse_moment("time", &text, fresh::wall_clock()).map(Self).map_err(de::Error::custom)
     }
 }
 
@@ -57,40 +56,12 @@ impl Span {
 
     /// Parses seconds, or numbers with units.
     pub(crate) fn parse(field: &str, text: &str) -> Result<Self, Invalid> {
-        let wrong =
-            || Invalid::new(field, text, "must be seconds, or a length of time like 30s, 5m or 1h30m");
-        let text = text.trim();
-        if let Ok(seconds) = text.parse::<f64>() {
-            return Self::seconds(seconds).ok_or_else(wrong);
-        }
-        let (mut rest, mut ms) = (text, 0f64);
-        while !rest.is_empty() {
-            let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(wrong)?;
-            let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
-            rest = &rest[digits..];
-            let unit = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
-            ms += number * unit_ms(&rest[..unit]).ok_or_else(wrong)?;
-            rest = &rest[unit..];
-        }
-        if text.is_empty() { Err(wrong()) } else { Self::seconds(ms / 1_000.0).ok_or_else(wrong) }
+        span::parse_ms(field, text).map(Self::from_ms)
     }
 
-    /// Rounded up: nothing happens early. None beyond what any limit allows, so that no sum overflows.
     fn seconds(seconds: f64) -> Option<Self> {
-        let ms = (seconds * 1_000.0).ceil();
-        (ms.is_finite() && ms.abs() <= 2.0 * HORIZON_MS as f64).then_some(Self { ms: ms as i64 })
+        span::from_ms(seconds * 1_000.0).map(Self::from_ms)
     }
-}
-
-fn unit_ms(unit: &str) -> Option<f64> {
-    Some(match unit {
-        "ms" => 1.0,
-        "s" => 1_000.0,
-        "m" | "min" => 60_000.0,
-        "h" => 3_600_000.0,
-        "d" => 86_400_000.0,
-        _ => return None,
-    })
 }
 
 impl Serialize for Span {
@@ -182,7 +153,7 @@ impl<'de> Deserialize<'de> for Moment {
                 if let Ok(span) = Span::parse("span", text) {
                     return Ok(Moment::In(span));
                 }
-                Timestamp::parse("time", text).map(Moment::At).map_err(E::custom)
+                span::parse_moment("time", text, fresh::wall_clock()).map(Moment::At).map_err(E::custom)
             }
         }
         deserializer.deserialize_any(Moments)
@@ -198,10 +169,12 @@ impl PartialSchema for Moment {
 impl ToSchema for Moment {}
 
 /// From when something may run: at a time, after a delay, or at once.
-pub(crate) fn run_at(at: Option<Time>, delay: Option<Span>) -> Result<Option<RunAt>, Invalid> {
+pub(crate) fn run_at(at: Option<Moment>, delay: Option<Span>) -> Result<Option<RunAt>, Invalid> {
     match (at, delay) {
         (None, None) => Ok(None),
-        (Some(at), None) => Ok(Some(RunAt::At(at.0))),
+        (Some(Moment::At(at)), None) => Ok(Some(RunAt::At(at))),
+        // Left to the store, so that a repeat of the request is the same request.
+        (Some(Moment::In(span)), None) => Ok(Some(RunAt::After(span.ms))),
         (None, Some(delay)) => Ok(Some(RunAt::After(delay.ms))),
         (Some(_), Some(_)) => Err(Invalid::new("run_at", "given beside delay", "give one of the two")),
     }
