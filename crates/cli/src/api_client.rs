@@ -92,6 +92,8 @@ impl ApiClient {
         }
         doc.put_some("max_retries", draft.max_retries).put_some("timeout", draft.timeout_ms.map(seconds));
         doc.put("tags", &draft.tags).put_some("agent_id", draft.agent_id);
+        doc.put_some("id", draft.id.map(|id| id.to_string())).put_some("metadata", draft.metadata);
+        doc.put_some("backoff", draft.backoff);
         self.post("/v1/jobs", &doc).await
     }
 
@@ -260,8 +262,39 @@ impl ApiClient {
     }
 
     /// `{entries}`
-    pub async fn audit(&self, limit: usize) -> Outcome<Reply> {
-        self.get("/v1/audit", &[("limit", limit.to_string())]).await
+    pub async fn audit(&self, filter: &Pairs, limit: usize) -> Outcome<Reply> {
+        let mut query: Vec<(&str, String)> = filter.iter().map(|(n, v)| (n.as_str(), v.clone())).collect();
+        query.push(("limit", limit.to_string()));
+        self.get("/v1/audit", &query).await
+    }
+
+    /// `{events, next_cursor}` of the feed: what came after a cursor, or where it ends now.
+    pub async fn feed(&self, filter: &Pairs, after: Option<&str>) -> Outcome<Reply> {
+        let mut query: Vec<(&str, String)> = filter.iter().map(|(n, v)| (n.as_str(), v.clone())).collect();
+        query.extend(after.map(|cursor| ("after", cursor.to_owned())));
+        self.get("/v1/feed", &query).await
+    }
+
+    /// What is measured, in Prometheus' words.
+    pub async fn metrics(&self) -> Outcome<String> {
+        let request = Request {
+            method: "GET",
+            path: "/metrics",
+            body: None,
+            idempotency_key: None,
+            patience: PATIENCE,
+        };
+        self.wire.send_text(request).await
+    }
+
+    /// Whether the server is ready: 200, or the problem.
+    pub async fn ready(&self) -> Outcome<Reply> {
+        self.get("/readyz", &[]).await
+    }
+
+    /// Who the key is.
+    pub async fn session(&self) -> Outcome<Reply> {
+        self.get("/v1/session", &[]).await
     }
 
     /// `{keys}`

@@ -4,13 +4,14 @@ mod jobs;
 mod registry;
 
 pub use jobs::{
-    Acting, Cancelling, EnqueueArgs, Forking, JobsCommand, Listing, Logging, Reading, Redriving, Signalling,
-    Watching,
+    Acting, Cancelling, EnqueueArgs, Forking, JobsCommand, Listing, Logging, Reading, Redriving, Showing,
+    Signalling, Tailing, Watching,
 };
 pub use registry::{
     ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueueArg, QueuesCommand, WorkersCommand,
 };
 
+use crate::out::format::Format;
 use crate::span::Span;
 use clap::{Args, Parser, Subcommand};
 use std::ffi::OsString;
@@ -29,7 +30,7 @@ Settings: flags, then WINDLASS_*, then windlass.toml, then defaults; `windlass c
 
 /// Durable background jobs in a database you already have.
 #[derive(Debug, Parser)]
-#[command(name = "windlass", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(name = "windlass", version, after_help = EXAMPLES)]
 pub struct Cli {
     /// What every command knows.
     #[command(flatten)]
@@ -76,35 +77,64 @@ pub struct Global {
     /// The most retries a job may ask for, 3 to 100 [env: WINDLASS_RETRIES_MAX] [default: 100]
     #[arg(long, global = true, value_name = "N")]
     pub retries_max: Option<String>,
+    /// Create what the command is for and is not there: the store, or a queue that is paused or resumed
+    #[arg(long, global = true)]
+    pub create: bool,
     /// Print JSON, one document per line
     #[arg(long, global = true)]
     pub json: bool,
+    /// Print a table, wide (nothing shortened), json, yaml, or template='{id} {status}' per row
+    #[arg(short, long, global = true, value_name = "FORM", conflicts_with = "json")]
+    pub output: Option<Format>,
+    /// Run a command that only reads again and again, every 2 seconds unless said otherwise (--watch=10s)
+    #[arg(long, global = true, value_name = "TIME", num_args = 0..=1, require_equals = true, default_missing_value = "2s")]
+    pub watch: Option<Span>,
+    /// How long a lease lasts when nobody says, as `work` and `serve` were told.
+    #[arg(skip)]
+    pub lease: Option<String>,
+}
+
+impl Global {
+    /// In which form to print.
+    pub fn format(&self) -> Format {
+        if self.json { Format::Json } else { self.output.clone().unwrap_or_default() }
+    }
 }
 
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Put a job into a queue
-    Enqueue(EnqueueArgs),
+    Enqueue(Box<EnqueueArgs>),
     /// Run jobs with any program
     Work(WorkArgs),
     /// Look at jobs and act on them
-    #[command(subcommand)]
+    #[command(subcommand, disable_help_subcommand = true)]
     Jobs(JobsCommand),
     /// Decide what jobs ask of people
-    #[command(subcommand)]
+    #[command(subcommand, disable_help_subcommand = true)]
     Approvals(ApprovalsCommand),
     /// Look at queues, pause them, set what their jobs fall back to
-    #[command(subcommand)]
+    #[command(subcommand, disable_help_subcommand = true)]
     Queues(QueuesCommand),
     /// Look at workers, drain them
-    #[command(subcommand)]
+    #[command(subcommand, disable_help_subcommand = true)]
     Workers(WorkersCommand),
+    /// How many jobs stand where, what is due, who works
+    #[command(after_help = "Examples:\n  windlass stats\n  windlass stats --watch")]
+    Stats,
+    /// The same with what runs, live, until Ctrl-C
+    #[command(after_help = "Example:\n  windlass top --every 5s")]
+    Top {
+        /// How often it is drawn anew
+        #[arg(long, default_value = "2s", value_name = "TIME")]
+        every: Span,
+    },
     /// What operators did
-    #[command(subcommand)]
+    #[command(subcommand, disable_help_subcommand = true)]
     Audit(AuditCommand),
     /// Access keys of the server
-    #[command(subcommand)]
+    #[command(subcommand, disable_help_subcommand = true)]
     Keys(KeysCommand),
     /// Create the store, or bring it to this version
     Migrate(MigrateArgs),
@@ -117,7 +147,7 @@ pub enum Command {
     Adopt(AdoptArgs),
     /// Look for problems, and say how to fix each
     #[command(
-        after_help = "Exit code 1 if there is a problem; warnings are no problem yet. Nothing is changed.\n\nExamples:\n  windlass doctor\n  windlass doctor --json | jq '.findings[] | select(.level != \"ok\")'"
+        after_help = "Exit code 1 if there is a problem; warnings are no problem yet. Nothing is changed. With --url a server is looked at from outside.\n\nExamples:\n  windlass doctor\n  windlass doctor --url https://jobs.example.org --key-file key\n  windlass doctor --json | jq '.findings[] | select(.level != \"ok\")'"
     )]
     Doctor(DoctorArgs),
     /// Serve the JSON API over the store
@@ -132,6 +162,12 @@ pub enum Command {
     Explain {
         /// Which code; all of them are listed when left out
         code: Option<String>,
+    },
+    /// Print the manual page, or write the pages of all commands into a folder
+    #[command(after_help = "Examples:\n  windlass man | man -l -\n  windlass man /usr/local/share/man/man1")]
+    Man {
+        /// Where to write them
+        folder: Option<PathBuf>,
     },
     /// Print a completion script for a shell
     #[command(after_help = "Example:\n  windlass completions bash > /etc/bash_completion.d/windlass")]
@@ -176,8 +212,9 @@ pub struct WorkArgs {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub concurrency: u16,
     /// How long a lease lasts: a dead worker's jobs are taken over so long after its last sign of life
-    #[arg(long, default_value = "30s", value_name = "TIME")]
-    pub lease: Span,
+    /// [env: WINDLASS_LEASE] [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    pub lease: Option<String>,
     /// How long running jobs may go on after an end was asked for
     #[arg(long, default_value = "30s", value_name = "TIME")]
     pub shutdown_deadline: Span,
@@ -201,9 +238,15 @@ Without a key only this machine is served. To listen elsewhere make a key first:
 #[derive(Debug, Args)]
 #[command(after_help = SERVE)]
 pub struct ServeArgs {
-    /// Where to listen
+    /// Where to listen; a port alone is one of this machine
     #[arg(long, default_value = "127.0.0.1:7070", value_name = "ADDRESS")]
     pub listen: String,
+    /// Serve /metrics, /healthz and /readyz also there, without a key
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics_listen: Option<String>,
+    /// How long a lease lasts when a worker does not say [env: WINDLASS_LEASE] [default: 30s]
+    #[arg(long, value_name = "TIME")]
+    pub lease: Option<String>,
     /// Serve also a PostgreSQL that may lose what it has confirmed (fsync=off)
     #[arg(long)]
     pub r#unsafe: bool,

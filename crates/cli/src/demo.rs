@@ -7,7 +7,7 @@ use crate::args::DemoArgs;
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
 use crate::run::open;
-use crate::serve::not_listening;
+use crate::serve::{address_of, not_listening};
 use crate::settings::{Settings, Source, masked};
 use crate::work::log_to_stderr;
 use serde_json::json;
@@ -31,8 +31,8 @@ pub async fn run(args: DemoArgs, settings: &Settings, out: &Out) -> Outcome {
     let shutdown =
         Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let client = open(settings, true, None).await?;
-    let server = Server::new(Arc::clone(client.store()));
-    let listener = server.listen(args.listen.as_str()).await.map_err(not_listening)?;
+    let server = Server::new(Arc::clone(client.store())).default_lease(settings.lease_ms());
+    let listener = server.listen(address_of(&args.listen).as_str()).await.map_err(not_listening)?;
     let address = listener.local_addr().map_err(|e| Failure::failed(e.to_string()))?;
     let url = format!("http://{address}");
     let command = command(settings, &url);

@@ -4,10 +4,12 @@
 
 mod jobs;
 mod postgres;
+mod server;
 mod sqlite;
 
 pub use postgres::loses_commits;
 
+use crate::api_client::ApiClient;
 use crate::args::DoctorArgs;
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
@@ -82,7 +84,12 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, out: &Out) -> Outcome {
             vec![problem("store", failure.detail, fix)]
         }
     };
-    tell(settings, out, &findings)
+    tell(&masked(&settings.store.value), out, &findings)
+}
+
+/// Looks at a server from outside.
+pub async fn run_through(args: &DoctorArgs, url: &str, door: &ApiClient, out: &Out) -> Outcome {
+    tell(&masked(url), out, &server::look(door, args.late.ms()).await)
 }
 
 /// A look that failed is a finding like any other: the rest is looked at all the same.
@@ -100,14 +107,13 @@ async fn of_store(settings: &Settings, late_ms: i64, low_bytes: u64) -> Outcome<
     }
 }
 
-fn tell(settings: &Settings, out: &Out, findings: &[Finding]) -> Outcome {
+fn tell(looked_at: &str, out: &Out, findings: &[Finding]) -> Outcome {
     let shown =
         |f: &Finding| json!({ "check": f.check, "level": f.level.word(), "found": f.found, "fix": f.fix });
     let count = |level: Level| findings.iter().filter(|f| f.level == level).count();
     let (problems, warnings) = (count(Level::Problem), count(Level::Warning));
-    let store = masked(&settings.store.value);
     let all: Vec<_> = findings.iter().map(shown).collect();
-    let answer = json!({ "ok": problems == 0, "store": store, "findings": all });
+    let answer = json!({ "ok": problems == 0, "store": looked_at, "findings": all });
     out.show(&answer, |out| {
         for finding in findings {
             let level = out.status(&format!("{:<7}", finding.level.word()));
@@ -121,7 +127,7 @@ fn tell(settings: &Settings, out: &Out, findings: &[Finding]) -> Outcome {
             (0, n) => format!("no problem, {}", counted(n, "warning")),
             (n, m) => format!("{}, {}", counted(n, "problem"), counted(m, "warning")),
         };
-        out.line(format!("{store}: {told}"));
+        out.line(format!("{looked_at}: {told}"));
     });
     if problems == 0 { Ok(()) } else { Err(Failure::told()) }
 }

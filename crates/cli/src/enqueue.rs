@@ -6,14 +6,15 @@ use crate::fail::{Failure, Outcome};
 use crate::jobs::ended;
 use crate::out::Out;
 use crate::show;
+use serde_json::{Map, Value};
 use std::io::Read;
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
-use windlass_core::{JobId, Key, Name, Payload, RunAt, Who};
+use windlass_core::{JobId, Key, Metadata, Name, Payload, RunAt, Who};
 
 /// Enqueues, and waits if asked to.
-pub async fn run(args: EnqueueArgs, door: &ApiClient, out: &Out) -> Outcome {
+pub async fn run(args: Box<EnqueueArgs>, door: &ApiClient, out: &Out) -> Outcome {
     let is_waiting = args.wait;
-    let reply = door.enqueue(draft(args)?).await?;
+    let reply = door.enqueue(draft(*args)?).await?;
     let id = show::text(&reply.value["job"]["id"]);
     if !is_waiting {
         show::reply(out, &reply, |out, value| {
@@ -73,7 +74,34 @@ fn draft(args: EnqueueArgs) -> Outcome<Draft> {
         timeout_ms: args.timeout.map(|timeout| timeout.ms()),
         tags: args.tag.iter().map(|tag| Name::parse("tag", tag)).collect::<Result<_, _>>()?,
         agent_id: args.agent_id.map(|id| Who::parse("agent_id", id)).transpose()?,
+        id: args.id.map(|id| JobId::parse(&id)).transpose()?,
+        metadata: args.metadata.map(|text| metadata(&text)).transpose()?,
+        backoff: args.backoff.map(|text| backoff(&text)).transpose()?,
     })
+}
+
+fn metadata(text: &str) -> Outcome<Metadata> {
+    let read = serde_json::from_str(text);
+    read.map_err(|e| Failure::usage(format!("--metadata must be a JSON object like {{\"order\":7}}: {e}")))
+}
+
+/// `base=2s,max=5m,multiplier=3,jitter=false` in the words of the API.
+fn backoff(text: &str) -> Outcome<Map<String, Value>> {
+    let wrong = |part: &str| {
+        Failure::usage(format!("--backoff has {part}; it takes base=2s,max=5m,multiplier=3,jitter=false"))
+    };
+    let mut backoff = Map::new();
+    for part in text.split(',') {
+        let (name, value) = part.split_once('=').ok_or_else(|| wrong(part))?;
+        let value = match name.trim() {
+            "base" | "max" => value.into(),
+            "multiplier" => value.parse::<f64>().map_err(|_| wrong(part))?.into(),
+            "jitter" => value.parse::<bool>().map_err(|_| wrong(part))?.into(),
+            _ => return Err(wrong(part)),
+        };
+        backoff.insert(name.trim().to_owned(), value);
+    }
+    Ok(backoff)
 }
 
 /// The payload that `JSON`, `@FILE` or `-` means.

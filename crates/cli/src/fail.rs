@@ -84,8 +84,7 @@ impl From<Refusal> for Failure {
             Refusal::NotFound
             | Refusal::Purged(_)
             | Refusal::ScheduleNotFound(_)
-            | Refusal::ApprovalNotFound
-            | Refusal::ApprovalTokenWrong => Exit::NotFound,
+            | Refusal::ApprovalNotFound => Exit::NotFound,
             Refusal::Busy => Exit::Unavailable,
             _ => Exit::Refused,
         };

@@ -4,10 +4,12 @@ pub mod filter;
 
 use crate::api_client::{Action, ApiClient};
 use crate::args::{
-    Acting, Cancelling, Forking, JobsCommand, Listing, Logging, Reading, Redriving, Signalling, Watching,
+    Acting, Cancelling, Forking, JobsCommand, Listing, Logging, Reading, Redriving, Showing, Signalling,
+    Tailing, Watching,
 };
 use crate::enqueue::payload;
 use crate::fail::{Failure, Outcome};
+use crate::ids;
 use crate::out::Out;
 use crate::show;
 use serde_json::{Value, json};
@@ -19,17 +21,60 @@ pub async fn run(command: JobsCommand, door: &ApiClient, out: &Out) -> Outcome {
     match command {
         JobsCommand::Ls(listing) => ls(*listing, door, out).await,
         JobsCommand::Show(showing) => {
-            let reply = door.job(JobId::parse(&showing.id)?, showing.at_version).await?;
+            let id = match &showing.id {
+                Some(id) => ids::job(id, door).await?,
+                None => holder(&showing, door).await?,
+            };
+            let reply = door.job(id, showing.at_version).await?;
             show::reply(out, &reply, show::job);
             Ok(())
         }
         JobsCommand::Events(reading) => events(reading, door, out).await,
         JobsCommand::Watch(watching) => watch(watching, door, out).await,
+        JobsCommand::Tail(tailing) => tail(*tailing, door, out).await,
         JobsCommand::Logs(logging) => logs(logging, door, out).await,
         JobsCommand::Cancel(cancelling) => cancel(cancelling, door, out).await,
         JobsCommand::Redrive(redriving) => redrive(redriving, door, out).await,
         JobsCommand::Fork(forking) => fork(forking, door, out).await,
         JobsCommand::Signal(signalling) => signal(signalling, door, out).await,
+    }
+}
+
+/// The job that holds a unique key.
+async fn holder(showing: &Showing, door: &ApiClient) -> Outcome<JobId> {
+    let key = showing.unique_key.clone().unwrap_or_default();
+    let scope = match &showing.kind {
+        Some(kind) => ("kind".to_owned(), kind.clone()),
+        None => ("queue".to_owned(), showing.queue.clone()),
+    };
+    let told = format!("no job of {} {} holds the unique key {key}", scope.0, scope.1);
+    let page = door.jobs(&vec![scope, ("unique_key".to_owned(), key)], None, 1).await?;
+    match show::list(&page.value, "jobs") {
+        [job, ..] => Ok(JobId::parse(&show::text(&job["id"]))?),
+        [] => Err(Failure::not_found(told)),
+    }
+}
+
+/// Follows the feed. One event per line, also as JSON.
+async fn tail(tailing: Tailing, door: &ApiClient, out: &Out) -> Outcome {
+    let pairs = tailing.filters.pairs();
+    filter::resolve(&pairs)?;
+    let (mut after, mut told) = (tailing.after, 0);
+    loop {
+        let page = door.feed(&pairs, after.as_deref()).await?.value;
+        let events = show::list(&page, "events");
+        for event in events {
+            out.show(event, |out| show::fed(out, event));
+            told += 1;
+            if tailing.most == Some(told) {
+                return Ok(());
+            }
+        }
+        let is_quiet = events.is_empty();
+        after = page["next_cursor"].as_str().map(str::to_owned).or(after);
+        if is_quiet {
+            door.changed().await;
+        }
     }
 }
 
@@ -42,7 +87,7 @@ async fn ls(listing: Listing, door: &ApiClient, out: &Out) -> Outcome {
 }
 
 async fn events(reading: Reading, door: &ApiClient, out: &Out) -> Outcome {
-    let reply = door.events(JobId::parse(&reading.id)?, reading.after, reading.limit.into()).await?;
+    let reply = door.events(ids::job(&reading.id, door).await?, reading.after, reading.limit.into()).await?;
     show::reply(out, &reply, |out, value| {
         for event in show::list(value, "events") {
             show::event(out, event);
@@ -53,7 +98,7 @@ async fn events(reading: Reading, door: &ApiClient, out: &Out) -> Outcome {
 
 /// Follows a job's log. One event per line, also as JSON.
 async fn watch(watching: Watching, door: &ApiClient, out: &Out) -> Outcome {
-    let id = JobId::parse(&watching.id)?;
+    let id = ids::job(&watching.id, door).await?;
     let mut after = watching.after;
     loop {
         // Looked at before the log is read: what came with the end is then in it.
@@ -84,7 +129,7 @@ pub fn ended(job: &Value) -> bool {
 }
 
 async fn logs(logging: Logging, door: &ApiClient, out: &Out) -> Outcome {
-    let (id, mut after) = (JobId::parse(&logging.id)?, logging.after);
+    let (id, mut after) = (ids::job(&logging.id, door).await?, logging.after);
     loop {
         let reply = door.logs(id, after, PAGE_MAX).await?;
         let lines = show::list(&reply.value, "lines");
@@ -102,7 +147,7 @@ async fn cancel(cancelling: Cancelling, door: &ApiClient, out: &Out) -> Outcome 
     let Some(id) = &cancelling.which.id else {
         return many(&cancelling.which, &Action::Cancel { reason: cancelling.reason }, door, out).await;
     };
-    let id = JobId::parse(id)?;
+    let id = ids::job(id, door).await?;
     let (force, after_ms, expected) =
         (cancelling.force, cancelling.force_after.ms(), cancelling.expected_version);
     let reply = door.cancel(id, cancelling.reason, force, after_ms, expected).await?;
@@ -122,7 +167,7 @@ async fn redrive(redriving: Redriving, door: &ApiClient, out: &Out) -> Outcome {
         let spread_ms = redriving.spread.map_or(0, |spread| spread.ms());
         return many(&redriving.which, &Action::Redrive { run_at, spread_ms }, door, out).await;
     };
-    let id = JobId::parse(id)?;
+    let id = ids::job(id, door).await?;
     let run_at = run_at.map_or(RunAt::Now, RunAt::At);
     let reply = door.redrive(id, run_at, redriving.from_start, redriving.expected_version).await?;
     show::reply(out, &reply, |out, value| {
@@ -169,7 +214,7 @@ async fn many(which: &Acting, action: &Action, door: &ApiClient, out: &Out) -> O
 
 async fn fork(forking: Forking, door: &ApiClient, out: &Out) -> Outcome {
     let payload = payload(forking.payload.as_deref(), PAYLOAD_MAX_BYTES)?;
-    let (id, expected) = (JobId::parse(&forking.id)?, forking.expected_version);
+    let (id, expected) = (ids::job(&forking.id, door).await?, forking.expected_version);
     let reply = door.fork(id, forking.from_version, payload, expected).await?;
     show::reply(out, &reply, |out, value| out.line(show::text(&value["job"]["id"])));
     Ok(())
@@ -179,7 +224,7 @@ async fn signal(signalling: Signalling, door: &ApiClient, out: &Out) -> Outcome 
     let payload = payload(signalling.payload.as_deref(), EVENT_PAYLOAD_MAX_BYTES)?;
     let key = signalling.signal_key.map(|key| Key::parse("key", key)).transpose()?;
     let name = Name::parse("name", signalling.name)?;
-    let reply = door.signal(JobId::parse(&signalling.id)?, name, payload, key).await?;
+    let reply = door.signal(ids::job(&signalling.id, door).await?, name, payload, key).await?;
     show::reply(out, &reply, |out, value| {
         let is_repeat = value["duplicate"] == true;
         out.line(if is_repeat { "it was signalled before with this key" } else { "signalled" });

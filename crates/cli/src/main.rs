@@ -6,6 +6,7 @@
 //! | where each setting comes from | [`settings`] |
 //! | how a command reaches jobs, on a store or through a server | [`door`] |
 //! | what is printed, and how a failure becomes an exit code | [`out`], [`fail`] |
+//! | how a key leaves the environment | [`key_pipe`] |
 //! | any program as a handler, on a store or through a server | [`work`], [`exec`], [`through`] |
 //!
 //! This is the only room that knows everything. It decides nothing about jobs: the store does.
@@ -18,7 +19,9 @@ mod doctor;
 mod enqueue;
 mod exec;
 mod fail;
+mod ids;
 mod jobs;
+mod key_pipe;
 mod migrate;
 mod out;
 mod reap;
@@ -30,6 +33,7 @@ mod settings;
 mod shape;
 mod show;
 mod span;
+mod stats;
 mod verify;
 mod wire;
 mod work;
@@ -40,12 +44,19 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let out = out::Out::new(cli.global.json);
+    let out = out::Out::new(cli.global.format());
+    if let Err(error) = key_pipe::start_again_without_key(&cli.global) {
+        out.remark(format!("windlass: the key stays readable for other processes of this user: {error}"));
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return out.fail(&fail::Failure::failed(format!("no threads to run on: {error}"))),
     };
-    match runtime.block_on(run::run(cli, &out)) {
+    let ran = match cli.global.watch {
+        Some(every) => runtime.block_on(run::watch(every.duration(), &out)),
+        None => runtime.block_on(run::run(cli, &out)),
+    };
+    match ran {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => out.fail(&failure),
     }

@@ -1,25 +1,39 @@
 //! What is printed: JSON for programs, aligned columns for people, colours only on a terminal.
 
+pub mod format;
+
 use crate::fail::{Exit, Failure};
+use format::Format;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
+use windlass_core::limits::is_hidden;
 
 /// Where a command prints.
 #[derive(Debug)]
 pub struct Out {
     /// Whether a program reads it.
     pub is_json: bool,
+    format: Format,
     has_colour: bool,
 }
 
 impl Out {
     /// Prints to standard output.
-    pub fn new(is_json: bool) -> Self {
+    pub fn new(format: Format) -> Self {
         let is_wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Self { is_json, has_colour: !is_json && is_wanted && io::stdout().is_terminal() }
+        let is_json = !matches!(format, Format::Table | Format::Wide);
+        Self { is_json, format, has_colour: !is_json && is_wanted && io::stdout().is_terminal() }
+    }
+
+    /// Shortened to fit a column, unless everything is wanted.
+    pub fn short(&self, text: &str, most: usize) -> String {
+        if self.format == Format::Wide || text.chars().count() <= most {
+            return text.to_owned();
+        }
+        text.chars().take(most - 1).chain(['…']).collect()
     }
 
     /// One line. A reader that went away, as `head` does, ends the command quietly.
@@ -30,14 +44,31 @@ impl Out {
         }
     }
 
-    /// JSON, on one line.
-    pub fn json(&self, value: &Value) {
-        self.line(value.to_string());
+    /// A document for programs: its text as it came, byte for byte, or the form that was asked for.
+    pub fn document(&self, value: &Value, text: &str) {
+        match &self.format {
+            Format::Yaml => self.line(format::yaml(value)),
+            Format::Template(template) => {
+                for line in format::filled(template, value) {
+                    self.line(line);
+                }
+            }
+            _ => self.line(text),
+        }
     }
 
-    /// JSON for programs, or what `people` makes of it.
+    /// A document for programs, or what `people` makes of it.
     pub fn show(&self, value: &Value, people: impl FnOnce(&Self)) {
-        if self.is_json { self.json(value) } else { people(self) }
+        if self.is_json { self.document(value, &value.to_string()) } else { people(self) }
+    }
+
+    /// Begins the screen anew, or leaves a line empty where there is no screen.
+    pub fn clear(&self) {
+        if io::stdout().is_terminal() {
+            let _ = write!(io::stdout().lock(), "\x1b[H\x1b[2J\x1b[3J");
+        } else if !self.is_json {
+            self.line("");
+        }
     }
 
     /// Columns, with a head. Says so when there is nothing.
@@ -73,7 +104,7 @@ impl Out {
     /// Tells what went wrong on standard error, and what the process ends with.
     pub fn fail(&self, failure: &Failure) -> ExitCode {
         if !failure.is_told {
-            let told = if self.is_json {
+            let told = if self.format == Format::Json {
                 failure.to_json().to_string()
             } else {
                 format!("windlass: {}", lines(&failure.detail))
@@ -155,19 +186,12 @@ fn aligned(row: &[String], widths: &[usize], paint: impl Fn(usize, String) -> St
 /// Text of others on a terminal: control characters would be commands to it, and characters that turn the direction of
 /// writing or are invisible would make it read as something else.
 pub fn plain(text: &str) -> String {
-    text.chars().map(|c| if (c.is_control() && c != '\t') || is_hidden(c) { '\u{fffd}' } else { c }).collect()
+    text.chars().map(|c| if c != '\t' && is_hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// The same for a text of several lines.
 pub fn lines(text: &str) -> String {
     text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
-}
-
-/// Whether a character turns the direction of writing, or is not seen at all.
-const fn is_hidden(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]

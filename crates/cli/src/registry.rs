@@ -5,11 +5,13 @@ use crate::args::{
     ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueueArg, QueuesCommand, WorkersCommand,
 };
 use crate::fail::{Failure, Outcome};
+use crate::ids;
 use crate::out::Out;
 use crate::shape::Reply;
-use crate::show::{self, list, moment, names, short, text};
+use crate::show::{self, list, moment, names, text};
+use crate::span::ago;
 use serde_json::Value;
-use windlass_core::{ApprovalId, Invalid, JobId, LeaseMs, Name, QueueDefaults, Role, Who};
+use windlass_core::{Invalid, LeaseMs, Name, QueueDefaults, Role, Who};
 use windlass_http::{ROLES, role_word};
 use windlass_store::fresh;
 
@@ -17,14 +19,17 @@ use windlass_store::fresh;
 pub async fn approvals(command: ApprovalsCommand, door: &ApiClient, out: &Out) -> Outcome {
     match command {
         ApprovalsCommand::Ls { status, job, limit } => {
-            let job = job.map(|id| JobId::parse(&id)).transpose()?;
+            let job = match job {
+                Some(id) => Some(ids::job(&id, door).await?),
+                None => None,
+            };
             let reply = door.approvals(job, status, limit.into()).await?;
             show::reply(out, &reply, |out, page| {
                 let row = |approval: &Value| {
                     let votes = format!("{}/{}", text(&approval["approved"]), text(&approval["required"]));
                     let (id, job, name) = (&approval["id"], &approval["job_id"], &approval["name"]);
                     let (expires, prompt) =
-                        (moment(&approval["expires_at"]), short(&text(&approval["prompt"]), 60));
+                        (moment(&approval["expires_at"]), out.short(&text(&approval["prompt"]), 60));
                     vec![text(id), text(job), text(name), text(&approval["status"]), votes, expires, prompt]
                 };
                 let rows: Vec<_> = list(page, "approvals").iter().map(row).collect();
@@ -39,22 +44,22 @@ pub async fn approvals(command: ApprovalsCommand, door: &ApiClient, out: &Out) -
 }
 
 async fn decide(deciding: Deciding, approve: bool, door: &ApiClient, out: &Out) -> Outcome {
-    let id = ApprovalId::parse(&deciding.id)?;
+    let id = ids::approval(&deciding.id, door).await?;
     let reply = door.decide(id, approve, deciding.reason, deciding.token).await?;
     show::reply(out, &reply, |out, value| out.line(format!("{id} is {}", text(&value["status"]))));
     Ok(())
 }
 
 /// `windlass queues …`
-pub async fn queues(command: QueuesCommand, door: &ApiClient, out: &Out) -> Outcome {
+pub async fn queues(command: QueuesCommand, create: bool, door: &ApiClient, out: &Out) -> Outcome {
     let reply = match command {
         QueuesCommand::Ls => {
             let reply = door.queues().await?;
             show::reply(out, &reply, |out, page| show_queues(out, list(page, "queues")));
             return Ok(());
         }
-        QueuesCommand::Pause(which) => pause(which, true, door).await?,
-        QueuesCommand::Resume(which) => pause(which, false, door).await?,
+        QueuesCommand::Pause(which) => pause(which, true, create, door).await?,
+        QueuesCommand::Resume(which) => pause(which, false, create, door).await?,
         QueuesCommand::Set(settings) => {
             let defaults = QueueDefaults {
                 max_retries: settings.max_retries,
@@ -72,9 +77,9 @@ pub async fn queues(command: QueuesCommand, door: &ApiClient, out: &Out) -> Outc
 }
 
 /// Pauses or resumes a queue that is there: one with a setting, or with a job of any status. A typo is told as one.
-async fn pause(which: QueueArg, pause: bool, door: &ApiClient) -> Outcome<Reply> {
+async fn pause(which: QueueArg, pause: bool, create: bool, door: &ApiClient) -> Outcome<Reply> {
     let name = Name::parse("queue", which.queue)?;
-    if !which.create && !is_there(&name, door).await? {
+    if !create && !is_there(&name, door).await? {
         return Err(Failure::not_found(format!(
             "there is no queue {name}: no job is or was in it, and nothing is set for it; `windlass queues ls` lists those \
              that are, and --create takes this one all the same"
@@ -92,7 +97,8 @@ async fn is_there(name: &Name, door: &ApiClient) -> Outcome<bool> {
     Ok(!list(&door.jobs(&pairs, None, 1).await?.value, "jobs").is_empty())
 }
 
-fn show_queues(out: &Out, queues: &[Value]) {
+/// Queues as a table.
+pub fn show_queues(out: &Out, queues: &[Value]) {
     let row = |queue: &Value| {
         let more = if queue["due_capped"] == true { "+" } else { "" };
         let paused = &queue["paused"];
@@ -150,13 +156,23 @@ pub async fn workers(command: WorkersCommand, door: &ApiClient, out: &Out) -> Ou
 
 /// `windlass audit …`
 pub async fn audit(command: AuditCommand, door: &ApiClient, out: &Out) -> Outcome {
-    let AuditCommand::Ls { limit } = command;
-    let reply = door.audit(limit.into()).await?;
+    let AuditCommand::Ls { actor, action, target, since, until, limit } = command;
+    let mut filter = Vec::new();
+    for (name, value) in [
+        ("actor", actor),
+        ("action", action),
+        ("target", target),
+        ("since", since.map(|time| ago(&time))),
+        ("until", until.map(|time| ago(&time))),
+    ] {
+        filter.extend(value.map(|value| (name.to_owned(), value)));
+    }
+    let reply = door.audit(&filter, limit.into()).await?;
     show::reply(out, &reply, |out, page| {
         let row = |entry: &Value| {
             let (actor, action, target) =
                 (text(&entry["actor"]), text(&entry["action"]), text(&entry["target"]));
-            vec![moment(&entry["at"]), actor, action, target, short(&text(&entry["detail"]), 100)]
+            vec![moment(&entry["at"]), actor, action, target, out.short(&text(&entry["detail"]), 100)]
         };
         let rows: Vec<_> = list(page, "entries").iter().map(row).collect();
         out.table(&["AT", "ACTOR", "ACTION", "TARGET", "DETAIL"], &rows, "nothing is on record");

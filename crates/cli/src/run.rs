@@ -1,28 +1,34 @@
 //! From what was typed to what is done: settings, a door, a command.
 
 use crate::api_client::ApiClient;
-use crate::args::{Cli, Command, KeysCommand, QueuesCommand};
+use crate::args::{ApprovalsCommand, Cli, Command, JobsCommand, KeysCommand, QueuesCommand, WorkersCommand};
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
 use crate::settings::{self, Settings};
 use crate::wire::Wire;
-use crate::{adopt, demo, doctor, enqueue, jobs, migrate, registry, serve, verify, work};
-use clap::CommandFactory;
+use crate::{adopt, demo, doctor, enqueue, jobs, migrate, registry, serve, stats, verify, work};
+use clap::{CommandFactory, Parser};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 use windlass::Client;
 use windlass_core::Actor;
 use windlass_core::limits::ACTOR_MAX_BYTES;
+use windlass_engine::Level;
 
 /// Carries out what was typed.
-pub async fn run(cli: Cli, out: &Out) -> Outcome {
-    match &cli.command {
+pub async fn run(mut cli: Cli, out: &Out) -> Outcome {
+    match &mut cli.command {
+        Command::Work(args) => cli.global.lease = args.lease.take(),
+        Command::Serve(args) => cli.global.lease = args.lease.take(),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Cli::command(), "windlass", &mut script);
             out.line(String::from_utf8_lossy(&script).trim_end());
             return Ok(());
         }
+        Command::Man { folder } => return man(folder.as_deref(), out),
         Command::Explain { code } => return explain(code.as_deref(), out),
         _ => {}
     }
@@ -38,8 +44,14 @@ pub async fn run(cli: Cli, out: &Out) -> Outcome {
         | Command::Queues(_)
         | Command::Workers(_)
         | Command::Audit(_)
-        | Command::Keys(_) => on_door(cli.command, &settings, out).await,
+        | Command::Stats
+        | Command::Top { .. }
+        | Command::Keys(_) => on_door(cli.command, cli.global.create, &settings, out).await,
         Command::Work(args) => work::run(args, &settings).await,
+        Command::Doctor(args) if settings.goes_through_server()? => {
+            let url = settings.url.as_ref().map(|url| url.value.clone()).unwrap_or_default();
+            doctor::run_through(&args, &url, &door(&settings, false).await?, out).await
+        }
         command => on_own_store(command, &settings, out).await,
     }
 }
@@ -61,26 +73,20 @@ async fn on_own_store(command: Command, settings: &Settings, out: &Out) -> Outco
     }
 }
 
-async fn on_door(command: Command, settings: &Settings, out: &Out) -> Outcome {
-    let door = &door(settings, creates(&command)).await?;
+async fn on_door(command: Command, create: bool, settings: &Settings, out: &Out) -> Outcome {
+    let door = &door(settings, create).await?;
     match command {
         Command::Enqueue(args) => enqueue::run(args, door, out).await,
         Command::Jobs(command) => jobs::run(command, door, out).await,
         Command::Approvals(command) => registry::approvals(command, door, out).await,
-        Command::Queues(command) => registry::queues(command, door, out).await,
+        Command::Queues(command) => registry::queues(command, create, door, out).await,
         Command::Workers(command) => registry::workers(command, door, out).await,
         Command::Audit(command) => registry::audit(command, door, out).await,
+        Command::Stats => stats::stats(door, out).await,
+        Command::Top { every } => stats::top(every.duration(), door, out).await,
         Command::Keys(command) => registry::keys(command, door, out).await,
         _ => Ok(()),
     }
-}
-
-/// Whether a command may create the store it is for. Those that only read, or act on what must be there, do not.
-fn creates(command: &Command) -> bool {
-    matches!(
-        command,
-        Command::Enqueue(_) | Command::Keys(KeysCommand::Create(_)) | Command::Queues(QueuesCommand::Set(_))
-    )
 }
 
 async fn door(settings: &Settings, create: bool) -> Outcome<ApiClient> {
@@ -117,7 +123,8 @@ pub async fn open(settings: &Settings, create: bool, renewing: Option<usize>) ->
 
 fn told_with_fix(mut failure: Failure) -> Failure {
     if failure.detail.contains("there is no store") || failure.detail.contains("no Windlass store") {
-        failure.detail += "; `windlass migrate` creates it, `windlass config` shows where it is looked for";
+        failure.detail +=
+            "; `windlass migrate` or --create creates it, `windlass config` shows where it is looked for";
     }
     failure
 }
@@ -140,6 +147,53 @@ fn system_user(status: &str, passwd: &str) -> Option<String> {
         (fields.nth(1)? == uid && !name.is_empty()).then(|| name.to_owned())
     });
     Some(name.unwrap_or_else(|| format!("uid-{uid}")))
+}
+
+/// Runs a command that only reads again and again.
+pub async fn watch(every: Duration, out: &Out) -> Outcome {
+    let end = stats::ends()?;
+    while end.level() == Level::Working {
+        // Parsed anew: running a command uses it up.
+        let cli = Cli::parse();
+        if !only_reads(&cli.command) {
+            return Err(Failure::usage("--watch is for commands that only read, like `jobs ls` or `stats`"));
+        }
+        out.clear();
+        run(cli, out).await?;
+        stats::pause(every, &end).await;
+    }
+    Ok(())
+}
+
+fn only_reads(command: &Command) -> bool {
+    match command {
+        Command::Jobs(command) => {
+            matches!(
+                command,
+                JobsCommand::Ls(_) | JobsCommand::Show(_) | JobsCommand::Events(_) | JobsCommand::Logs(_)
+            )
+        }
+        Command::Approvals(command) => matches!(command, ApprovalsCommand::Ls { .. }),
+        Command::Queues(command) => matches!(command, QueuesCommand::Ls),
+        Command::Workers(command) => matches!(command, WorkersCommand::Ls),
+        Command::Keys(command) => matches!(command, KeysCommand::Ls),
+        Command::Audit(_) | Command::Stats | Command::Doctor(_) | Command::Config => true,
+        _ => false,
+    }
+}
+
+/// The manual page, or a folder full of them.
+fn man(folder: Option<&Path>, out: &Out) -> Outcome {
+    let unwritten = |error: std::io::Error| Failure::failed(format!("the manual cannot be written: {error}"));
+    let command = Cli::command();
+    let Some(folder) = folder else {
+        let mut page = Vec::new();
+        clap_mangen::Man::new(command).render(&mut page).map_err(unwritten)?;
+        out.line(String::from_utf8_lossy(&page).trim_end());
+        return Ok(());
+    };
+    std::fs::create_dir_all(folder).map_err(unwritten)?;
+    clap_mangen::generate_to(command, folder).map_err(unwritten)
 }
 
 /// The page of a code, or all codes.
@@ -183,7 +237,6 @@ fn config(settings: &Settings, out: &Out) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::Parser;
 
     #[test]
     fn the_user_is_the_systems() {
@@ -193,21 +246,5 @@ mod tests {
         assert_eq!(user("0").as_deref(), Some("root"));
         assert_eq!(user("100").as_deref(), Some("uid-100"));
         assert_eq!(system_user("", passwd), None);
-    }
-
-    #[test]
-    fn reading_never_creates_a_store() {
-        let command = |words: &[&str]| Cli::try_parse_from([&["windlass"], words].concat()).unwrap().command;
-        assert!(creates(&command(&["enqueue", "k"])));
-        for words in [
-            &["jobs", "ls"][..],
-            &["queues", "ls"],
-            &["queues", "pause", "q"],
-            &["keys", "ls"],
-            &["audit", "ls"],
-            &["workers", "ls"],
-        ] {
-            assert!(!creates(&command(words)), "{words:?}");
-        }
     }
 }

@@ -9,6 +9,7 @@ use crate::settings::Settings;
 use crate::work::log_to_stderr;
 use serde_json::json;
 use std::sync::Arc;
+use tokio::net::TcpListener;
 use windlass_engine::Shutdown;
 use windlass_http::{ListenError, Server};
 
@@ -23,12 +24,31 @@ pub async fn run(args: ServeArgs, settings: &Settings, out: &Out) -> Outcome {
                     serve it all the same with --unsafe";
         return Err(Failure::new(Exit::Refused, "not_durable", told));
     }
-    let server = Server::new(Arc::clone(client.store()));
+    let mut server = Server::new(Arc::clone(client.store())).default_lease(settings.lease_ms());
     let listener = server.listen(address_of(&args.listen).as_str()).await.map_err(not_listening)?;
-    let address = listener.local_addr().map_err(|e| Failure::failed(e.to_string()))?;
-    let url = format!("http://{address}");
-    out.show(&json!({ "url": url }), |out| out.line(format!("listening on {url}")));
+    let url = url_of(&listener)?;
+    let mut metrics_url = None;
+    if let Some(address) = &args.metrics_listen {
+        let address = address_of(address);
+        let bound = TcpListener::bind(address.as_str()).await;
+        let bound = bound.map_err(|e| {
+            Failure::failed(format!("cannot listen on {address}: {e}; choose another with --metrics-listen"))
+        })?;
+        metrics_url = Some(format!("{}/metrics", url_of(&bound)?));
+        server = server.metrics_on(bound);
+    }
+    out.show(&json!({ "url": url, "metrics_url": metrics_url }), |out| {
+        out.line(format!("listening on {url}"));
+        if let Some(metrics) = &metrics_url {
+            out.line(format!("metrics without a key on {metrics}"));
+        }
+    });
     server.run(listener, shutdown).await.map_err(|e| Failure::failed(format!("the server ended: {e}")))
+}
+
+fn url_of(listener: &TcpListener) -> Outcome<String> {
+    let address = listener.local_addr().map_err(|e| Failure::failed(e.to_string()))?;
+    Ok(format!("http://{address}"))
 }
 
 /// An address as people write it: a port alone, with or without its colon, is one of this machine.

@@ -7,6 +7,8 @@ use serde::Deserialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use windlass_core::limits::Limits;
+use windlass_core::span::{parse_ms, to_text};
+use windlass_core::{Invalid, LeaseMs};
 
 /// The store when nothing is said.
 pub const STORE: &str = "sqlite:windlass-data/windlass.db";
@@ -72,7 +74,9 @@ pub struct Settings {
     pub result_max_bytes: Setting,
     /// The most retries a job or queue may ask for.
     pub retries_max: Setting,
-    /// These three, within the hard bounds.
+    /// How long a lease lasts when nobody says.
+    pub lease: Setting,
+    /// The three limits, within the hard bounds.
     pub limits: Limits,
     /// The file that was read.
     pub file: Option<PathBuf>,
@@ -92,6 +96,7 @@ struct File {
     payload_max_bytes: Option<i64>,
     result_max_bytes: Option<i64>,
     retries_max: Option<i64>,
+    lease: Option<String>,
 }
 
 /// Reads the environment; tests bring their own.
@@ -143,12 +148,16 @@ impl Settings {
         let retries_max =
             number(&flags.retries_max, "WINDLASS_RETRIES_MAX", file.retries_max, default.max_retries);
         let limits = limits(&payload_max_bytes, &result_max_bytes, &retries_max)?;
+        let lease = pick(&flags.lease, "WINDLASS_LEASE", file.lease)
+            .unwrap_or_else(|| Setting { value: to_text(LeaseMs::DEFAULT.get()), source: Source::Default });
+        parse_lease(&lease)?;
         Ok(Self {
             store,
             payload_max_bytes,
             result_max_bytes,
             retries_max,
             limits,
+            lease,
             notify_url: pick(&flags.notify_url, "WINDLASS_NOTIFY_URL", file.notify_url),
             schema: pick(&flags.schema, "WINDLASS_SCHEMA", file.schema),
             url: pick(&flags.url, "WINDLASS_URL", file.url),
@@ -168,6 +177,12 @@ impl Settings {
         Ok(url.source < self.store.source)
     }
 
+    /// How long a lease lasts when nobody says.
+    pub fn lease_ms(&self) -> LeaseMs {
+        // It was read before.
+        parse_lease(&self.lease).unwrap_or(LeaseMs::DEFAULT)
+    }
+
     /// Everything in force, secrets masked, by name.
     pub fn shown(&self) -> Vec<(&'static str, Option<String>, Source)> {
         let shown = |setting: &Option<Setting>| setting.as_ref().map(|s| masked(&s.value));
@@ -182,6 +197,7 @@ impl Settings {
             number("payload_max_bytes", &self.payload_max_bytes),
             number("result_max_bytes", &self.result_max_bytes),
             number("retries_max", &self.retries_max),
+            number("lease", &self.lease),
             ("key", self.key.as_ref().map(|_| "***".to_owned()), source(&self.key)),
         ]
     }
@@ -225,6 +241,10 @@ fn limits(payload: &Setting, result: &Setting, retries: &Setting) -> Outcome<Lim
         max_retries: number("retries_max", retries)?,
     };
     Ok(limits.check()?)
+}
+
+fn parse_lease(lease: &Setting) -> Result<LeaseMs, Invalid> {
+    LeaseMs::new(parse_ms("lease", &lease.value)?)
 }
 
 fn read_file(flag: Option<&Path>, env: Environment<'_>) -> Outcome<(File, Option<PathBuf>)> {
@@ -397,6 +417,29 @@ mod tests {
             let told = Settings::read(&Global::default(), &env).unwrap_err().detail;
             let setting = name.trim_start_matches("WINDLASS_").to_lowercase();
             assert!(told.starts_with(&format!("{setting} is ")), "{told}");
+        }
+    }
+
+    /// J14: how long a lease lasts comes from flag, environment or file.
+    #[test]
+    fn the_default_lease_is_a_setting() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("windlass.toml");
+        std::fs::write(&path, "lease = \"2m\"\n").unwrap();
+        let flags = |lease: Option<&str>, is_file: bool| Global {
+            config: is_file.then(|| path.clone()),
+            lease: lease.map(str::to_owned),
+            ..Global::default()
+        };
+        let of = |settings: Settings| (settings.lease_ms().get(), settings.lease.source);
+        let env = [("WINDLASS_LEASE", "45")];
+        assert_eq!(of(read(flags(Some("1h"), true), &env)), (3_600_000, Source::Flag));
+        assert_eq!(of(read(flags(None, true), &env)), (45_000, Source::Environment));
+        assert_eq!(of(read(flags(None, true), &[])), (120_000, Source::File));
+        assert_eq!(of(read(flags(None, false), &[])), (30_000, Source::Default));
+        for bad in ["1ms", "2d", "soon"] {
+            let told = Settings::read(&flags(Some(bad), false), &|_| None).unwrap_err().detail;
+            assert!(told.starts_with("lease is "), "{told}");
         }
     }
 

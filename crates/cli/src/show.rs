@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// The document for programs, byte for byte, or what `people` makes of it.
 pub fn reply(out: &Out, reply: &Reply, people: impl FnOnce(&Out, &Value)) {
-    if out.is_json { out.line(&reply.text) } else { people(out, &reply.value) }
+    if out.is_json { out.document(&reply.value, &reply.text) } else { people(out, &reply.value) }
 }
 
 /// A member that is a list.
@@ -42,14 +42,6 @@ pub fn names(value: &Value) -> String {
     value.as_array().map_or_else(String::new, |names| names.iter().map(text).collect::<Vec<_>>().join(","))
 }
 
-/// Shortened to fit a column.
-pub fn short(text: &str, most: usize) -> String {
-    if text.chars().count() <= most {
-        return text.to_owned();
-    }
-    text.chars().take(most - 1).chain(['…']).collect()
-}
-
 /// A page of jobs.
 pub fn jobs(out: &Out, page: &Value) {
     let row = |job: &Value| {
@@ -65,7 +57,7 @@ pub fn jobs(out: &Out, page: &Value) {
             text(&job["status"]),
             tries,
             moment(&job["created_at"]),
-            short(&told, 40),
+            out.short(&told, 40),
         ]
     };
     let rows: Vec<Vec<String>> = list(page, "jobs").iter().map(row).collect();
@@ -128,11 +120,11 @@ pub fn job(out: &Out, job: &Value) {
     put("tags", names(&job["tags"]));
     put("metadata", text(&job["metadata"]));
     for name in ["payload", "payload_base64", "checkpoint", "result", "result_base64"] {
-        put(name, short(&raw(&job[name]), 2_000));
+        put(name, out.short(&raw(&job[name]), 2_000));
     }
     let error = &job["error"];
     if !error.is_null() {
-        put("error", format!("{}: {}", text(&error["code"]), short(&text(&error["message"]), 2_000)));
+        put("error", format!("{}: {}", text(&error["code"]), out.short(&text(&error["message"]), 2_000)));
     }
     put("version", text(&job["version"]));
     out.fields(&fields);
@@ -148,7 +140,21 @@ pub fn event(out: &Out, event: &Value) {
         moment(&event["at"]),
         text(&event["type"]),
         out.dim(&text(&event["actor"])),
-        short(&told.join(" "), 400)
+        out.short(&told.join(" "), 400)
+    ));
+}
+
+/// One event of the feed: with whose it is.
+pub fn fed(out: &Out, event: &Value) {
+    let told = [raw(&event["detail"]), raw(&event["payload"])].join(" ");
+    out.line(format!(
+        "{}  {}  {:<20}  {:<24}  {}  {}",
+        moment(&event["at"]),
+        text(&event["job_id"]),
+        text(&event["type"]),
+        [text(&event["queue"]), text(&event["kind"])].join(" "),
+        out.dim(&text(&event["actor"])),
+        out.short(told.trim(), 200)
     ));
 }
 

@@ -1,9 +1,9 @@
-//! Lengths of time and moments as people type them: `30s`, `1h30m`, `250ms`, or RFC 3339.
+//! Lengths of time and moments as they are typed; [`windlass_core::span`] reads them.
 
 use std::str::FromStr;
 use std::time::Duration;
-use windlass_core::Timestamp;
-use windlass_core::limits::HORIZON_MS;
+use windlass_core::{Timestamp, span};
+use windlass_store::fresh;
 
 /// A length of time, in whole milliseconds. A bare number is seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,41 +27,8 @@ impl FromStr for Span {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong =
-            || "must be a length of time like 30s, 5m, 1h30m or 250ms; a bare number is seconds".to_owned();
-        let mut rest = text.trim();
-        if rest.is_empty() {
-            return Err(wrong());
-        }
-        let mut ms = 0f64;
-        while !rest.is_empty() {
-            let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
-            let number: f64 = rest[..digits].parse().map_err(|_| wrong())?;
-            rest = &rest[digits..];
-            let unit = rest.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(rest.len());
-            let is_alone = digits == text.trim().len();
-            ms += number * unit_ms(&rest[..unit], is_alone).ok_or_else(wrong)?;
-            rest = &rest[unit..];
-        }
-        // Rounded up: nothing happens early.
-        let ms = ms.ceil();
-        if ms > 2.0 * HORIZON_MS as f64 {
-            return Err("is too long; nothing may be further away than 10 years".to_owned());
-        }
-        Ok(Self { ms: ms as i64 })
+        span::parse_ms("time", text).map(|ms| Self { ms }).map_err(|invalid| invalid.limit)
     }
-}
-
-fn unit_ms(unit: &str, is_alone: bool) -> Option<f64> {
-    Some(match unit {
-        "" if is_alone => 1_000.0,
-        "ms" => 1.0,
-        "s" => 1_000.0,
-        "m" | "min" => 60_000.0,
-        "h" => 3_600_000.0,
-        "d" => 86_400_000.0,
-        _ => return None,
-    })
 }
 
 /// A moment.
@@ -72,8 +39,15 @@ impl FromStr for Moment {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        Timestamp::parse("time", text).map(Self).map_err(|invalid| invalid.limit)
+        let at = span::parse_moment("time", text, fresh::wall_clock());
+        at.map(Self).map_err(|invalid| invalid.limit)
     }
+}
+
+/// A time that lies back, as the API reads it: a length of time is so long ago, a moment stays one.
+pub fn ago(text: &str) -> String {
+    let is_span = span::parse_ms("time", text).is_ok() && text.ends_with(|c: char| c.is_ascii_alphabetic());
+    if is_span { format!("-{}", text.trim()) } else { text.to_owned() }
 }
 
 #[cfg(test)]
@@ -81,20 +55,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_read_as_people_write_them() {
-        for (text, ms) in [
-            ("30", 30_000),
-            ("0.25", 250),
-            ("30s", 30_000),
-            ("1h30m", 5_400_000),
-            ("250ms", 250),
-            ("2d", 172_800_000),
-        ] {
-            assert_eq!(text.parse::<Span>().unwrap().ms(), ms, "{text}");
-        }
-        for text in ["", "soon", "3x", "s", "-1s", "1h30", "1..5s", "99999d9999999999d"] {
-            assert!(text.parse::<Span>().is_err(), "{text}");
-        }
+    fn times_read_as_people_write_them() {
+        assert_eq!("1h30m".parse::<Span>().unwrap().ms(), 5_400_000);
+        assert!("soon".parse::<Span>().unwrap_err().contains("like 30s"));
         assert!("2026-01-31T12:00:00Z".parse::<Moment>().is_ok() && "tomorrow".parse::<Moment>().is_err());
+        let (ago, now) = ("-1h".parse::<Moment>().unwrap().0, fresh::wall_clock());
+        assert_eq!((super::ago("1h").as_str(), super::ago("now").as_str()), ("-1h", "now"));
+        assert!(ago < now.plus_ms(-3_599_000) && ago > now.plus_ms(-3_660_000));
     }
 }

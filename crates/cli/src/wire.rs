@@ -66,18 +66,32 @@ impl Wire {
         Self::Here(Local::new(store, actor))
     }
 
-    /// Sends a request.
+    /// Sends a request that is answered with JSON.
     pub async fn send(&self, request: Request<'_>) -> Outcome<Reply> {
+        let (status, text) = self.ask(request).await?;
+        understood(status, text)
+    }
+
+    /// Sends a request that is answered with text.
+    pub async fn send_text(&self, request: Request<'_>) -> Outcome<String> {
+        match self.ask(request).await? {
+            (200, text) => Ok(text),
+            (status, text) => Err(problem(status, &serde_json::from_str(&text).unwrap_or_default())),
+        }
+    }
+
+    /// The status and the text that a request is answered with.
+    async fn ask(&self, request: Request<'_>) -> Outcome<(u16, String)> {
         let Request { method, path, body, idempotency_key, patience } = request;
         let (client, base, key) = match self {
             Self::Net { client, base, key } => (client, base, key),
             Self::Here(local) => {
-                let (status, text) = local.ask(method, path, body.map(str::to_owned), idempotency_key).await;
-                return understood(status, text);
+                return Ok(local.ask(method, path, body.map(str::to_owned), idempotency_key).await);
             }
         };
         let method = method.parse().map_err(|_| Failure::failed(format!("there is no method {method}")))?;
         let mut sent = client.request(method, format!("{base}{path}")).timeout(patience);
+        sent = sent.header("Accept", "application/json, text/plain;q=0.9");
         if let Some(bearer) = key {
             sent = sent.bearer_auth(bearer);
         }
@@ -87,9 +101,9 @@ impl Wire {
         if let Some(body) = body {
             sent = sent.header("Content-Type", "application/json").body(body.to_owned());
         }
-        let response = sent.send().await.map_err(lost)?;
+        let response = sent.send().await.map_err(|error| lost(base, error))?;
         let status = response.status().as_u16();
-        understood(status, response.text().await.map_err(lost)?)
+        Ok((status, response.text().await.map_err(|error| lost(base, error))?))
     }
 }
 
@@ -103,8 +117,9 @@ fn understood(status: u16, text: String) -> Outcome<Reply> {
 }
 
 /// Without a connection nothing was asked; with one, nobody knows.
-fn lost(error: reqwest::Error) -> Failure {
-    let code = if error.is_connect() { "unavailable" } else { UNKNOWN };
+fn lost(base: &str, error: reqwest::Error) -> Failure {
+    let is_connect = error.is_connect();
+    let code = if is_connect { "unavailable" } else { UNKNOWN };
     let is_timeout = error.is_timeout();
     // The cause that says something stands at the end of the chain.
     let error = error.without_url();
@@ -112,8 +127,18 @@ fn lost(error: reqwest::Error) -> Failure {
     while let Some(deeper) = cause.source() {
         cause = deeper;
     }
-    let told = if is_timeout { "no answer came in time".to_owned() } else { cause.to_string() };
-    let detail = format!("the server does not answer: {told}; check --url, and that it runs");
+    let is_refused = cause
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|error| error.kind() == std::io::ErrorKind::ConnectionRefused);
+    let detail = if is_refused {
+        format!("connection refused: nobody listens at {base}; start `windlass serve` there, or check --url")
+    } else if is_timeout && is_connect {
+        format!("no connection to {base} within {} s; check --url, and that it runs", CONNECTING.as_secs())
+    } else if is_timeout {
+        format!("the server at {base} did not answer in time; check that it runs")
+    } else {
+        format!("the server at {base} does not answer: {cause}; check --url, and that it runs")
+    };
     Failure::new(Exit::Unavailable, code, detail)
 }
 

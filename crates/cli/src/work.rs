@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use tracing_subscriber::EnvFilter;
+use windlass_core::LeaseMs;
 use windlass_engine::{BoxError, Handler, RunError, Shutdown, Worker};
 use windlass_store::Store;
 
@@ -41,7 +42,7 @@ pub async fn run(args: WorkArgs, settings: &Settings) -> Outcome {
         Some(server) => Worker::new(Arc::clone(server) as Arc<dyn Store>),
         None => on_store(settings).await?,
     };
-    let worker = configured(worker, &args, Arc::new(program));
+    let worker = configured(worker, &args, settings.lease_ms(), Arc::new(program));
     let kinds = if args.kind.is_empty() { "all".to_owned() } else { args.kind.join(", ") };
     tracing::info!(
         queues = args.queue.join(", "),
@@ -96,7 +97,7 @@ async fn on_store(settings: &Settings) -> Outcome<Worker> {
     }))
 }
 
-fn configured(worker: Worker, args: &WorkArgs, program: Arc<Program>) -> Worker {
+fn configured(worker: Worker, args: &WorkArgs, lease_ms: LeaseMs, program: Arc<Program>) -> Worker {
     let (kill_after, deadline) = (program.kill_after, program.patience);
     let handler = Handler::from_fn(move |attempt| {
         let program = Arc::clone(&program);
@@ -104,7 +105,7 @@ fn configured(worker: Worker, args: &WorkArgs, program: Arc<Program>) -> Worker 
     });
     let mut worker = worker
         .identity(&identity())
-        .lease(args.lease.duration())
+        .lease(Duration::from_millis(lease_ms.get().unsigned_abs()))
         .cancel_grace(kill_after + MARGIN)
         .shutdown_deadline(deadline + kill_after + MARGIN);
     for queue in &args.queue {

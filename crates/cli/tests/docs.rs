@@ -82,7 +82,7 @@ struct Reading {
 
 impl Reading {
     fn new() -> Self {
-        let bed = Bed::new();
+        let bed = Bed::empty();
         for folder in ["examples", "packaging"] {
             std::os::unix::fs::symlink(repository().join(folder), bed.path(folder)).unwrap();
         }

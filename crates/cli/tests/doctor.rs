@@ -72,7 +72,7 @@ fn a_healthy_file_has_every_check_told_and_no_problem() {
 
 #[test]
 fn no_store_is_a_problem_and_is_not_made() {
-    let bed = Bed::new();
+    let bed = Bed::empty();
     assert_said(&said(&bed, &[], "store"), "problem", "there is no store", "windlass migrate");
     assert!(!bed.path("jobs.db").exists());
     let away = ["--store", "postgres://nobody@127.0.0.1:1/none"];
@@ -314,7 +314,7 @@ fn a_log_that_cannot_shrink_is_told() {
     assert_said(&said(&bed, &[], "wal"), "ok", "MiB", "");
 }
 
-/// Less room than was asked about; and a disk of 32 MiB, where a process may have one in a namespace of its own.
+/// Less room than was asked about; and a disk of 32 MiB, which is mounted in a namespace of the test's own.
 #[test]
 fn a_disk_that_is_nearly_full_is_told() {
     let bed = Bed::new();
@@ -327,9 +327,9 @@ fn a_disk_that_is_nearly_full_is_told() {
     );
     let small = "mkdir small && mount -t tmpfs -o size=32m small small && cp jobs.db small && cd small && exec \"$@\"";
     let unshare = || std::process::Command::new("unshare");
-    if !unshare().args(["-rm", "true"]).status().unwrap().success() {
-        return;
-    }
+    let tried = unshare().args(["-rm", "true"]).output().expect("unshare, of util-linux");
+    let why = String::from_utf8_lossy(&tried.stderr);
+    assert!(tried.status.success(), "allow user namespaces on this machine, or test as root: {why}");
     let mut command = unshare();
     command.args(["-rm", "sh", "-c", small, "sh", env!("CARGO_BIN_EXE_windlass"), "doctor", "--json"]);
     command.args(["--store", "sqlite:jobs.db"]).current_dir(bed.path(""));

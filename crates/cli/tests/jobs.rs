@@ -110,6 +110,20 @@ fn a_unique_key_is_one_job() {
     assert_eq!(first["job"]["id"], again["job"]["id"]);
 }
 
+/// J13: a job is shown by its caller's own id, with no other call.
+#[test]
+fn a_job_is_shown_by_its_unique_key() {
+    let bed = Bed::new();
+    let id = bed.enqueue(&["sum", "--unique-key", "order-77", "--queue", "mail"]);
+    let found = bed.json(&["jobs", "show", "--unique-key", "order-77", "--queue", "mail"]);
+    assert_eq!(found["id"], id.as_str());
+    let absent = bed.run(&["jobs", "show", "--unique-key", "order-77"]);
+    assert_eq!(absent.code, 3, "another queue's: {}", absent.err);
+    assert!(absent.err.contains("no job of queue default holds"), "{}", absent.err);
+    assert_eq!(bed.run(&["jobs", "show", &id, "--unique-key", "order-77"]).code, 2);
+    assert_eq!(bed.run(&["jobs", "show"]).code, 2);
+}
+
 #[test]
 fn a_job_is_cancelled_sent_back_forked_and_signalled() {
     let bed = Bed::new();
@@ -171,8 +185,6 @@ fn a_filter_meets_many_and_a_dry_run_none() {
 #[test]
 fn a_queue_that_is_not_there_is_not_paused() {
     let bed = Bed::new();
-    assert_eq!(bed.run(&["queues", "pause", "mial"]).code, 5, "there is no store");
-    assert!(!bed.path("jobs.db").exists());
     let done = bed.enqueue(&["email.send", "--queue", "mail"]);
     bed.run(&["jobs", "cancel", &done]).ok();
     for verb in ["pause", "resume"] {

@@ -101,6 +101,11 @@ fn a_key_signs_in() {
 }
 
 #[test]
+fn a_link_asks_one_question_on_a_phone() {
+    play(&mut Serving::start("serve"), "approve.mjs", &[]);
+}
+
+#[test]
 fn a_killed_server_is_waited_for_and_nothing_is_missed() {
     play(&mut Serving::start("serve"), "restart.mjs", &[]);
 }

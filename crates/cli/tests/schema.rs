@@ -55,7 +55,10 @@ fn generate(place: &Place, served: &Served, key: &str, examples: &str, words: &[
 #[test]
 fn generated_requests_find_nothing() {
     let place = Place::sqlite();
-    let made = place.command(&["keys", "create", "generator", "--role", "admin", "--json"]).output().unwrap();
+    let made = place
+        .command(&["keys", "create", "generator", "--role", "admin", "--create", "--json"])
+        .output()
+        .unwrap();
     let made: Value = serde_json::from_slice(&made.stdout).unwrap();
     let key = made["secret"].as_str().unwrap();
     let served = place.serve();

@@ -78,6 +78,34 @@ fn a_programs_lease_token_opens_its_own_job_and_nothing_else() {
     assert!(events.contains("half way"), "{events}");
 }
 
+/// The key opens the server, and nobody reads it off the running worker: not in its environment, not in its arguments.
+#[test]
+fn a_key_is_readable_nowhere_once_the_worker_runs() {
+    for is_flag in [false, true] {
+        let mut bed = Bed::new();
+        let key = secret(&bed, "w", "worker");
+        let (url, _) = bed.serve("serve");
+        let run = sh("cat >/dev/null; env");
+        let mut words = vec!["work", "--queue", "default", "--url", &url];
+        words.extend(if is_flag { vec!["--key", &key] } else { vec![] });
+        words.extend(run);
+        let mut command = bed.command(&words);
+        command.env_remove("WINDLASS_STORE").stderr(std::fs::File::create(bed.path("log")).unwrap());
+        if !is_flag {
+            command.env("WINDLASS_KEY", &key);
+        }
+        let worker = bed.spawn(command);
+        let id = bed.enqueue(&["k"]);
+        let job = bed.until_status(&id, "completed");
+        assert!(!job.to_string().contains(&key), "its program has no key");
+        let shown = |name: &str| std::fs::read(format!("/proc/{}/{name}", bed.pid(worker))).unwrap();
+        for name in ["environ", "cmdline"] {
+            let shown = String::from_utf8_lossy(&shown(name)).into_owned();
+            assert!(shown.contains('\0') && !shown.contains(&key), "{name}: {shown}");
+        }
+    }
+}
+
 #[test]
 fn a_server_that_is_killed_and_comes_back_loses_and_doubles_nothing() {
     let mut bed = Bed::new();

@@ -41,7 +41,7 @@ fn a_taken_port_is_said() {
 #[test]
 fn a_read_only_store_is_said() {
     let place = Place::sqlite();
-    assert!(place.command(&["enqueue", "a"]).output().unwrap().status.success());
+    assert!(place.command(&["enqueue", "a", "--create"]).output().unwrap().status.success());
     let file = place.folder().join("jobs.db");
     let address = free_address();
     let mut command = place.command(&["serve", "--listen", &address]);

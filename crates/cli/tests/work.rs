@@ -10,6 +10,7 @@ mod bed;
 
 use bed::{Bed, kill, lives, wait_for};
 use serde_json::json;
+use windlass_core::Timestamp;
 
 const SH: &[&str] = &["--exec", "sh", "-c"];
 
@@ -197,6 +198,64 @@ fn a_killed_workers_job_is_done_by_the_next() {
     assert_eq!((&job["attempt"], &job["crashes"], &job["result"]), (&json!(2), &json!(1), &json!("second")));
     // Nobody is left to stop the first one's program; it is ours to tidy.
     kill("KILL", child.parse().unwrap());
+}
+
+/// Starts a worker whose program never ends, waits for the program, and kills both: what is left is the lease.
+fn dead_worker(bed: &mut Bed, lease: Option<&str>, flags: &[&str]) -> serde_json::Value {
+    let id = bed.enqueue(&["k"]);
+    let program = sh("echo $$ > child; exec sleep 600");
+    let mut command = bed.command(&[&["work", "--queue", "default"], flags, &program[..]].concat());
+    command.stderr(std::fs::File::create(bed.path("log")).unwrap());
+    if let Some(lease) = lease {
+        command.env("WINDLASS_LEASE", lease);
+    }
+    let worker = bed.spawn(command);
+    let child = bed.read("child");
+    bed.signal(worker, "KILL");
+    bed.ended(worker);
+    kill("KILL", child.parse().unwrap());
+    bed.job(&id)
+}
+
+fn seconds_between(from: &serde_json::Value, to: &serde_json::Value) -> f64 {
+    let at = |value: &serde_json::Value| Timestamp::parse("time", value.as_str().unwrap()).unwrap();
+    (at(to).as_micros() - at(from).as_micros()) as f64 / 1e6
+}
+
+/// J14: how long a lease lasts is a setting: the file's, stronger the environment's, stronger the flag's; else 30 seconds.
+#[test]
+fn the_lease_of_a_worker_is_a_setting() {
+    let file = "lease = \"40m\"\n";
+    for (file, variable, flags, expected) in [
+        (None, None, &[][..], 30.0),
+        (Some(file), None, &[][..], 2_400.0),
+        (Some(file), Some("20m"), &[][..], 1_200.0),
+        (Some(file), Some("20m"), &["--lease", "10m"][..], 600.0),
+    ] {
+        let mut bed = Bed::new();
+        if let Some(file) = file {
+            std::fs::write(bed.path("windlass.toml"), file).unwrap();
+        }
+        let job = dead_worker(&mut bed, variable, flags);
+        let lasts = seconds_between(&job["started_at"], &job["lease"]["expires_at"]);
+        // It may have been renewed before it was killed.
+        assert!((expected..expected + 200.0).contains(&lasts), "{lasts} s instead of {expected} s");
+    }
+}
+
+/// J14: a dead worker's job comes back when the lease that was set is over, and not before.
+#[test]
+fn a_dead_workers_job_comes_back_when_its_lease_is_over() {
+    let mut bed = Bed::new();
+    let held = dead_worker(&mut bed, Some("5s"), &[]);
+    let id = held["id"].as_str().unwrap().to_owned();
+    bed.work(&sh("true"));
+    bed.until_status(&id, "completed");
+    let log = bed.json(&["jobs", "events", &id]);
+    let claims = log["events"].as_array().unwrap().iter().filter(|event| event["type"] == "job_claimed");
+    let second = claims.last().unwrap();
+    let late = seconds_between(&held["lease"]["expires_at"], &second["at"]);
+    assert!(late >= 0.0, "taken {} s before the lease was over", -late);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What is asked for, as it was typed and checked.
 
-use windlass_core::{Key, Name, Payload, Role, RunAt, Timestamp, Who};
+use windlass_core::{JobId, Key, Metadata, Name, Payload, Role, RunAt, Timestamp, Who};
 
 /// Filters as they are typed: names and values.
 pub type Pairs = Vec<(String, String)>;
@@ -28,6 +28,12 @@ pub struct Draft {
     pub tags: Vec<Name>,
     /// The agent it belongs to.
     pub agent_id: Option<Who>,
+    /// Its id, if the caller has made one.
+    pub id: Option<JobId>,
+    /// Small facts.
+    pub metadata: Option<Metadata>,
+    /// The pause before a retry, in the words of the API.
+    pub backoff: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
 /// What is done to all jobs of a filter.

@@ -1,6 +1,6 @@
 //! Jobs: putting them in, looking at them, acting on them.
 
-use crate::span::{Moment, Span};
+use crate::span::{Moment, Span, ago};
 use clap::{Args, Subcommand};
 
 const ENQUEUE: &str = "\
@@ -29,7 +29,7 @@ pub struct EnqueueArgs {
     /// Not before so long from now
     #[arg(long, value_name = "TIME", conflicts_with = "run_at")]
     pub delay: Option<Span>,
-    /// Not before this moment, like 2026-01-31T12:00:00Z
+    /// Not before this moment, like 2026-01-31T12:00:00Z or 10m
     #[arg(long, value_name = "MOMENT")]
     pub run_at: Option<Moment>,
     /// The same key in the same queue is the same job, while it is live or has succeeded
@@ -47,6 +47,15 @@ pub struct EnqueueArgs {
     /// The agent it belongs to
     #[arg(long, value_name = "ID")]
     pub agent_id: Option<String>,
+    /// Its id, a UUIDv7 of the caller's own: the same id again is the same job
+    #[arg(long, value_name = "UUID")]
+    pub id: Option<String>,
+    /// Small facts for people and filters: a JSON object
+    #[arg(long, value_name = "JSON")]
+    pub metadata: Option<String>,
+    /// The pause before a retry, like base=2s,max=5m,multiplier=3,jitter=false; what is left out keeps its default
+    #[arg(long, value_name = "LIST")]
+    pub backoff: Option<String>,
     /// Wait until it has ended, and print its result
     #[arg(long)]
     pub wait: bool,
@@ -57,11 +66,13 @@ pub struct EnqueueArgs {
 pub enum JobsCommand {
     /// List jobs
     #[command(
-        after_help = "Examples:\n  windlass jobs ls --dead --kind email.send\n  windlass jobs ls --status running,waiting --limit 20"
+        after_help = "Examples:\n  windlass jobs ls --dead --kind email.send\n  windlass jobs ls --status running,waiting --limit 20\n  windlass jobs ls --since 1h --output wide"
     )]
     Ls(Box<Listing>),
     /// One job with everything, and why it is not running
-    #[command(after_help = "Example:\n  windlass jobs show 0193a2f4-… --at-version 3")]
+    #[command(
+        after_help = "Examples:\n  windlass jobs show 0193a2f4-… --at-version 3\n  windlass jobs show --unique-key order-77 --queue mail"
+    )]
     Show(Showing),
     /// A job's log, from the first event on
     #[command(after_help = "Example:\n  windlass jobs events 0193a2f4-… --after 10")]
@@ -69,6 +80,11 @@ pub enum JobsCommand {
     /// Follow a job's log until the job has ended; exit code 1 if it did not complete
     #[command(after_help = "Example:\n  windlass jobs watch 0193a2f4-… && echo completed")]
     Watch(Watching),
+    /// Follow what happens to all jobs, or to those that a filter matches, until Ctrl-C
+    #[command(
+        after_help = "Examples:\n  windlass jobs tail\n  windlass jobs tail --queue mail --status failed,timed_out"
+    )]
+    Tail(Box<Tailing>),
     /// What a job's handler wrote
     #[command(after_help = "Example:\n  windlass jobs logs 0193a2f4-…")]
     Logs(Logging),
@@ -124,17 +140,23 @@ pub struct Filters {
     /// With this last error
     #[arg(long, value_name = "CODE")]
     pub error_code: Option<String>,
+    /// Enqueued since then: so long ago (1h), or a moment
+    #[arg(long, value_name = "TIME", conflicts_with = "created_after")]
+    pub since: Option<String>,
+    /// Enqueued until then: so long ago (1h), or a moment
+    #[arg(long, value_name = "TIME", conflicts_with = "created_before")]
+    pub until: Option<String>,
     /// Enqueued at or after
-    #[arg(long, value_name = "MOMENT")]
+    #[arg(long, value_name = "MOMENT", allow_hyphen_values = true)]
     pub created_after: Option<String>,
     /// Enqueued before
-    #[arg(long, value_name = "MOMENT")]
+    #[arg(long, value_name = "MOMENT", allow_hyphen_values = true)]
     pub created_before: Option<String>,
     /// Ended at or after
-    #[arg(long, value_name = "MOMENT")]
+    #[arg(long, value_name = "MOMENT", allow_hyphen_values = true)]
     pub finished_after: Option<String>,
     /// Ended before
-    #[arg(long, value_name = "MOMENT")]
+    #[arg(long, value_name = "MOMENT", allow_hyphen_values = true)]
     pub finished_before: Option<String>,
 }
 
@@ -161,6 +183,9 @@ impl Filters {
         ] {
             pairs.extend(value.iter().map(|value| (name.to_owned(), value.clone())));
         }
+        for (name, value) in [("created_after", &self.since), ("created_before", &self.until)] {
+            pairs.extend(value.iter().map(|value| (name.to_owned(), ago(value))));
+        }
         pairs
     }
 }
@@ -183,7 +208,17 @@ pub struct Listing {
 #[derive(Debug, Args)]
 pub struct Showing {
     /// Which job
-    pub id: String,
+    #[arg(required_unless_present = "unique_key", conflicts_with = "unique_key")]
+    pub id: Option<String>,
+    /// The job that holds this unique key
+    #[arg(long, value_name = "KEY")]
+    pub unique_key: Option<String>,
+    /// The queue in which the key is unique
+    #[arg(long, default_value = "default", requires = "unique_key")]
+    pub queue: String,
+    /// The kind among whose jobs the key is unique, instead of a queue
+    #[arg(long, requires = "unique_key", conflicts_with = "queue")]
+    pub kind: Option<String>,
     /// As it stood at this version
     #[arg(long, value_name = "N")]
     pub at_version: Option<i64>,
@@ -210,6 +245,20 @@ pub struct Watching {
     /// Only what comes after this version
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub after: i64,
+}
+
+/// `windlass jobs tail`
+#[derive(Debug, Args)]
+pub struct Tailing {
+    /// Which.
+    #[command(flatten)]
+    pub filters: Filters,
+    /// Go on after this cursor of the feed; without it only what comes from now on
+    #[arg(long, value_name = "CURSOR")]
+    pub after: Option<String>,
+    /// End after so many events
+    #[arg(long, value_name = "N")]
+    pub most: Option<u64>,
 }
 
 /// `windlass jobs logs`

@@ -62,9 +62,6 @@ pub enum QueuesCommand {
 pub struct QueueArg {
     /// Which queue
     pub queue: String,
-    /// Also a queue in which nothing is and nothing was
-    #[arg(long)]
-    pub create: bool,
 }
 
 /// `windlass queues set`
@@ -104,8 +101,25 @@ pub enum WorkersCommand {
 #[derive(Debug, Subcommand)]
 pub enum AuditCommand {
     /// List what operators did, newest first
-    #[command(after_help = "Example:\n  windlass audit ls --limit 20")]
+    #[command(
+        after_help = "Examples:\n  windlass audit ls --limit 20\n  windlass audit ls --actor key:ops --since 1d"
+    )]
     Ls {
+        /// By this actor, like cli:ada or key:ops
+        #[arg(long)]
+        actor: Option<String>,
+        /// Only this action, like job.cancel or queue.pause
+        #[arg(long)]
+        action: Option<String>,
+        /// Done to this job, queue, worker or key
+        #[arg(long)]
+        target: Option<String>,
+        /// Since then: so long ago (1h), or a moment
+        #[arg(long, value_name = "TIME")]
+        since: Option<String>,
+        /// Until then: so long ago (1h), or a moment
+        #[arg(long, value_name = "TIME")]
+        until: Option<String>,
         /// At most so many
         #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,

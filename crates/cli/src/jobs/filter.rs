@@ -3,7 +3,9 @@
 use crate::api_client::Pairs;
 use crate::fail::{Failure, Outcome};
 use crate::shape::Doc;
-use windlass_core::{Filter, Invalid, JobId, Name, Status, Timestamp, Who};
+use windlass_core::span::parse_moment;
+use windlass_core::{Filter, Invalid, JobId, Name, Status, Who};
+use windlass_store::fresh;
 
 /// `name=value` texts, as they stand behind `--filter`.
 pub fn parse(texts: &[String]) -> Outcome<Pairs> {
@@ -22,7 +24,7 @@ pub fn parse(texts: &[String]) -> Outcome<Pairs> {
 
 /// The filter as a store takes it.
 pub fn resolve(pairs: &Pairs) -> Outcome<Filter> {
-    let (mut filter, mut is_dead) = (Filter::default(), false);
+    let (mut filter, mut is_dead, now) = (Filter::default(), false, fresh::wall_clock());
     for (name, value) in pairs {
         match name.as_str() {
             "status" => {
@@ -38,10 +40,10 @@ pub fn resolve(pairs: &Pairs) -> Outcome<Filter> {
             "parent_id" => filter.parent_id = Some(JobId::parse(value)?),
             "worker_id" => filter.worker_id = Some(Who::parse(name, value)?),
             "error_code" => filter.error_code = Some(Who::parse(name, value)?),
-            "created_after" => filter.created_after = Some(Timestamp::parse(name, value)?),
-            "created_before" => filter.created_before = Some(Timestamp::parse(name, value)?),
-            "finished_after" => filter.finished_after = Some(Timestamp::parse(name, value)?),
-            "finished_before" => filter.finished_before = Some(Timestamp::parse(name, value)?),
+            "created_after" => filter.created_after = Some(parse_moment(name, value, now)?),
+            "created_before" => filter.created_before = Some(parse_moment(name, value, now)?),
+            "finished_after" => filter.finished_after = Some(parse_moment(name, value, now)?),
+            "finished_before" => filter.finished_before = Some(parse_moment(name, value, now)?),
             other => {
                 return Err(Failure::usage(format!(
                     "there is no filter {other:?}; the names are status, dead, queue, kind, agent_id, tag, parent_id, \

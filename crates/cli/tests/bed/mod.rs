@@ -43,7 +43,15 @@ pub fn cli_user() -> String {
 }
 
 impl Bed {
+    /// With a store in which nothing is yet.
     pub fn new() -> Self {
+        let bed = Self::empty();
+        bed.run(&["migrate"]).ok();
+        bed
+    }
+
+    /// With nothing in its folder.
+    pub fn empty() -> Self {
         Self { folder: tempfile::tempdir().unwrap(), started: Vec::new() }
     }
 
