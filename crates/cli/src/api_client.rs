@@ -255,9 +255,9 @@ impl ApiClient {
     }
 
     /// `{worker}`
-    pub async fn drain(&self, id: Who) -> Outcome<Reply> {
+    pub async fn drain(&self, id: Who, draining: bool) -> Outcome<Reply> {
         let mut doc = Doc::default();
-        doc.put("draining", true);
+        doc.put("draining", draining);
         self.put(&format!("/v1/workers/{}", encoded(id.as_str())), &doc).await
     }
 

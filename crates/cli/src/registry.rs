@@ -145,9 +145,15 @@ pub async fn workers(command: WorkersCommand, door: &ApiClient, out: &Out) -> Ou
             });
         }
         WorkersCommand::Drain { id } => {
-            let reply = door.drain(Who::parse("worker", id)?).await?;
+            let reply = door.drain(Who::parse("worker", id)?, true).await?;
             show::reply(out, &reply, |out, value| {
                 out.line(format!("{} takes no more jobs", text(&value["worker"]["id"])));
+            });
+        }
+        WorkersCommand::Undrain { id } => {
+            let reply = door.drain(Who::parse("worker", id)?, false).await?;
+            show::reply(out, &reply, |out, value| {
+                out.line(format!("{} takes jobs again", text(&value["worker"]["id"])));
             });
         }
     }

@@ -14,6 +14,7 @@ use claimed::Hands;
 use serde_json::Value;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use windlass_core::lease::hex;
 use windlass_core::{Answer, Done, JobId, LeaseMs, Outcome as End, Refusal, Secret, Token, Who, Worker};
@@ -46,7 +47,7 @@ pub struct RemoteStore {
     /// The worker's word to end, which cuts a waiting claim short.
     ending: Shutdown,
     /// It was drained: a waiting claim is cut short as well.
-    drained: Shutdown,
+    drained: watch::Sender<bool>,
     /// Why it makes no sense to go on: the key is wrong, or this is no Windlass server.
     refused: OnceLock<Failure>,
     /// The claim whose answer was lost, and when it was first sent. A blocking lock: held for a look.
@@ -76,7 +77,7 @@ impl RemoteStore {
             wire,
             queues,
             ending,
-            drained: Shutdown::new(),
+            drained: watch::Sender::new(false),
             refused: OnceLock::new(),
             unknown: Mutex::default(),
             worker: OnceLock::new(),
@@ -128,11 +129,12 @@ impl RemoteStore {
     async fn claim_since(&self, request: &ClaimMany, sent: Instant) -> StoreResult<Vec<Claimed>> {
         let is_all = request.queues.len() == self.queues && self.ending.level() == Level::Working;
         let wait = if is_all { WAIT } else { Duration::ZERO };
+        let mut drained = self.drained.subscribe();
         let reply = tokio::select! {
             reply = self.claim_once(request, wait) => reply?,
             // The very same claim again, without waiting: it brings what the first one may have got.
             () = self.ending.reached(Level::Graceful) => self.claim_once(request, Duration::ZERO).await?,
-            () = self.drained.reached(Level::Graceful) => self.claim_once(request, Duration::ZERO).await?,
+            () = async { drop(drained.wait_for(|drained| *drained).await) } => self.claim_once(request, Duration::ZERO).await?,
         };
         let hands = Hands::read(&reply.text, &request.claim).map_err(unreadable)?;
         if sent.elapsed() < QUICK || hands.is_empty() {
@@ -228,9 +230,7 @@ impl RemoteStore {
     async fn put_worker(&self, request: PutWorker) -> StoreResult<Worker> {
         *lock(&self.reported) = Some(request.clone());
         let worker = self.report(&request).await?;
-        if worker.draining {
-            self.drained.graceful();
-        }
+        self.drained.send_replace(worker.draining);
         Ok(worker)
     }
 

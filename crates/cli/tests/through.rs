@@ -225,4 +225,7 @@ fn a_drained_worker_takes_no_more() {
     wait_for(|| std::fs::read_to_string(&log).unwrap().contains("drained by an operator"));
     let id = bed.enqueue(&["k"]);
     assert_eq!(bed.job(&id)["blocked"]["reason"], "no_worker");
+    assert!(bed.run(&["workers", "undrain", &name]).ok().out.contains("takes jobs again"));
+    bed.until_status(&id, "completed");
+    assert_eq!(bed.json(&["audit", "ls", "--target", &name])["entries"].as_array().unwrap().len(), 2);
 }

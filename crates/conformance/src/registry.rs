@@ -182,11 +182,12 @@ pub async fn a_worker_reports_itself_and_is_forgotten(bed: Bed) {
 
 /// (registry)
 pub async fn a_drained_worker_stays_drained(bed: Bed) {
-    let drains = |id: &str| {
-        let request = DrainWorker { id: who(id), actor: ann() };
+    let set = |id: &str, drain: bool| {
+        let request = DrainWorker { id: who(id), drain, actor: ann() };
         let store = bed.store.clone();
         async move { store.drain_worker(request, at(1)).await.expect("the store answers") }
     };
+    let drains = |id: &str| set(id, true);
     assert_eq!(drains("w").await, None);
     bed.store.put_worker(a_worker("w"), at(0)).await.expect("the store answers");
     assert!(drains("w").await.expect("a known worker").draining);
@@ -194,6 +195,12 @@ pub async fn a_drained_worker_stays_drained(bed: Bed) {
     let told = bed.store.put_worker(a_worker("w"), at(2)).await.expect("the store answers");
     assert!(told.draining, "its next report learns of it and does not undo it");
     assert_eq!(actions(&bed).await, [acted("worker.drain", "w")]);
+    for _ in 0..2 {
+        assert!(!set("w", false).await.expect("a known worker").draining, "it is undone");
+    }
+    let told = bed.store.put_worker(a_worker("w"), at(2)).await.expect("the store answers");
+    assert!(!told.draining, "its next report learns of it");
+    assert_eq!(actions(&bed).await.len(), 2, "a repeat is not on record");
     let own = PutWorker { draining: true, ..a_worker("w2") };
     assert!(bed.store.put_worker(own, at(2)).await.expect("the store answers").draining);
 }

@@ -193,20 +193,23 @@ impl PutWorker {
     }
 }
 
-/// A worker to drain.
+/// A worker to drain, or to let take jobs again.
 #[derive(Debug, Clone)]
 pub struct DrainWorker {
     /// Which.
     pub id: Who,
+    /// Whether it takes no more; false undoes that.
+    pub drain: bool,
     /// Who says so.
     pub actor: Actor,
 }
 
 impl DrainWorker {
-    /// The worker, draining; none if it is.
+    /// The worker as it is wanted; none if it is so already.
     pub fn decide(&self, before: &Worker) -> Option<(Worker, WriteAudit)> {
-        let audit = WriteAudit::of(self.actor.clone(), "worker.drain", &self.id, Metadata::new());
-        (!before.draining).then(|| (Worker { draining: true, ..before.clone() }, audit))
+        let action = if self.drain { "worker.drain" } else { "worker.undrain" };
+        let audit = WriteAudit::of(self.actor.clone(), action, &self.id, Metadata::new());
+        (before.draining != self.drain).then(|| (Worker { draining: self.drain, ..before.clone() }, audit))
     }
 }
 

@@ -141,15 +141,20 @@ impl Shared {
         self.draining.load(Ordering::Acquire)
     }
 
-    /// An operator wants it to take no more: what has not begun goes back.
-    pub(crate) fn drain(&self) {
-        if !self.draining.swap(true, Ordering::AcqRel) {
-            tracing::info!(worker = %self.identity, "drained by an operator: nothing new is taken");
-            self.health.drain();
-            self.give_back_unbegun();
-            // Whoever claims withdraws what it offers.
-            self.work.notify_one();
+    /// Whether an operator wants it to take no more: then what has not begun goes back.
+    pub(crate) fn set_draining(&self, draining: bool) {
+        if self.draining.swap(draining, Ordering::AcqRel) == draining {
+            return;
         }
+        self.health.set_drained(draining);
+        if draining {
+            tracing::info!(worker = %self.identity, "drained by an operator: nothing new is taken");
+            self.give_back_unbegun();
+        } else {
+            tracing::info!(worker = %self.identity, "no longer drained: jobs are taken again");
+        }
+        // Whoever claims withdraws what it offers, or looks again.
+        self.work.notify_one();
     }
 
     fn give_back_unbegun(&self) {

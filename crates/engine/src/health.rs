@@ -78,8 +78,8 @@ impl Board {
         }
     }
 
-    pub(crate) fn drain(&self) {
-        self.drained.store(true, Ordering::Release);
+    pub(crate) fn set_drained(&self, drained: bool) {
+        self.drained.store(drained, Ordering::Release);
         self.show(Health::Ready);
     }
 

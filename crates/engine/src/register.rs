@@ -47,8 +47,7 @@ async fn report(shared: &Arc<Shared>, defaults: bool) -> StoreResult<()> {
         let queues = shared.ask(shared.store.queues(1, None)).await?;
         shared.learn(queues.into_iter().map(|state| (state.queue.name, state.queue.defaults)));
     }
-    if shared.ask(shared.store.put_worker(request, None)).await?.draining {
-        shared.drain();
-    }
+    let worker = shared.ask(shared.store.put_worker(request, None)).await?;
+    shared.set_draining(worker.draining);
     Ok(())
 }

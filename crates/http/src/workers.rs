@@ -42,7 +42,8 @@ pub(crate) async fn workers(call: Call) -> Reply {
     ok(&WorkersPage { workers: visible.map(|worker| WorkerShape::of(worker, now)).collect() })
 }
 
-/// What a worker says of itself. With nothing but `draining: true` it tells a known worker to take no more.
+/// What a worker says of itself. With nothing but `draining` it tells a known worker to take no
+/// more, or to take jobs again.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = WorkerReport)]
@@ -109,18 +110,16 @@ pub(crate) async fn put(call: Call) -> Reply {
     let mut worker = call.store().put_worker(request, None).await?;
     if body.draining == Some(true) && !was_draining {
         // The way that is put on record.
-        let request = DrainWorker { id, actor: call.actor() };
+        let request = DrainWorker { id, drain: true, actor: call.actor() };
         worker = call.store().drain_worker(request, None).await?.unwrap_or(worker);
     }
     ok(&OneWorker { worker: WorkerShape::of(worker, fresh::wall_clock()) })
 }
 
 async fn drain(call: &Call, id: Who, body: &WorkerBody) -> Reply {
-    if body.draining != Some(true) {
-        return Err(
-            Invalid::new("queues", "missing", "is required, or draining: true and nothing else").into()
-        );
-    }
+    let Some(drain) = body.draining else {
+        return Err(Invalid::new("queues", "missing", "is required, or draining and nothing else").into());
+    };
     let gone = || {
         Problem::new(
             codes::NOT_FOUND,
@@ -128,7 +127,7 @@ async fn drain(call: &Call, id: Who, body: &WorkerBody) -> Reply {
         )
     };
     check_own(call, &find(call, &id).await?.ok_or_else(gone)?)?;
-    let request = DrainWorker { id: id.clone(), actor: call.actor() };
+    let request = DrainWorker { id: id.clone(), drain, actor: call.actor() };
     let worker = call.store().drain_worker(request, None).await?.ok_or_else(gone)?;
     ok(&OneWorker { worker: WorkerShape::of(worker, fresh::wall_clock()) })
 }

@@ -251,6 +251,8 @@ async fn workers_report_and_are_drained() {
         assert_eq!(drained["worker"]["draining"], true);
         let told = bed.put("/v1/workers/w1", report).await.is(200);
         assert_eq!(told["worker"]["draining"], true, "it learns of it at its next report");
+        let again = bed.put("/v1/workers/w1", json!({ "draining": false })).await.is(200);
+        assert_eq!(again["worker"]["draining"], false, "it is undone");
         bed.put("/v1/workers/w2", json!({ "draining": true })).await.refused(404, "not_found");
         bed.put("/v1/workers/w2", json!({})).await.refused(422, "invalid");
         bed.put("/v1/workers/w2", json!({ "queues": ["q"], "capacity": -1 })).await.refused(422, "invalid");

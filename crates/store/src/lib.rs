@@ -243,7 +243,7 @@ pub trait Registry: Send + Sync {
     async fn queues(&self, request: i64, now: Now) -> StoreResult<Vec<QueueState>>;
     /// A worker reports itself.
     async fn put_worker(&self, request: PutWorker, now: Now) -> StoreResult<Worker>;
-    /// Tells a worker to take no more; none for an unknown one. Audited.
+    /// Tells a worker to take no more, or to take jobs again; none for an unknown one. Audited; a repeat changes nothing.
     async fn drain_worker(&self, request: DrainWorker, now: Now) -> StoreResult<Option<Worker>>;
     /// Forgets a worker that stopped.
     async fn remove_worker(&self, request: Who, now: Now) -> StoreResult<()>;

@@ -95,6 +95,12 @@ pub enum WorkersCommand {
         /// Which worker
         id: String,
     },
+    /// Tell a drained worker to take jobs again
+    #[command(after_help = "Example:\n  windlass workers undrain web-3-4711-a1b2c3d4e5f6")]
+    Undrain {
+        /// Which worker
+        id: String,
+    },
 }
 
 /// `windlass audit`

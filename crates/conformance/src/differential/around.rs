@@ -113,7 +113,8 @@ impl Twins {
                 both!(self, put_worker, request);
             }
             Act::DrainWorker { worker: w } => {
-                let drained = both!(self, drain_worker, DrainWorker { id: worker(*w), actor });
+                let drained =
+                    both!(self, drain_worker, DrainWorker { id: worker(*w), drain: *w != 1, actor });
                 self.tells("drain_worker", drained.is_some());
             }
             Act::RemoveWorker { worker: w } => both!(self, remove_worker, worker(*w)),

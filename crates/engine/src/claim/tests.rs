@@ -222,16 +222,20 @@ async fn an_offer_without_an_answer_is_asked_for() {
     running.stop().await;
 }
 
-/// (drain) A drained worker offers nothing.
+/// (drain) A drained worker offers nothing, until it is told to take jobs again.
 #[tokio::test(start_paused = true)]
 async fn a_drained_worker_offers_nothing() {
     let running = Running::start(5, 4).await;
     let worker = running.store.workers((), None).await.unwrap().remove(0).id;
     let actor = Actor::try_from("operator:ann").unwrap();
-    running.store.drain_worker(DrainWorker { id: worker, actor }, None).await.unwrap();
+    let tell = |drain| DrainWorker { id: worker.clone(), drain, actor: actor.clone() };
+    running.store.drain_worker(tell(true), None).await.unwrap();
     // It hears of it when it reports itself.
     sleep(Duration::from_secs(60)).await;
     assert!(running.offers.take(&job("first").facts).is_none());
+    running.store.drain_worker(tell(false), None).await.unwrap();
+    sleep(Duration::from_secs(60)).await;
+    assert!(running.offers.take(&job("first").facts).is_some(), "it takes jobs again");
     running.stop().await;
 }
 
