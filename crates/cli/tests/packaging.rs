@@ -139,6 +139,11 @@ fn the_debian_package_can_be_built() {
     let stage = bed.path("stage");
     for asset in deb["assets"].as_array().unwrap() {
         let word = |n: usize| asset[n].as_str().unwrap();
+        if word(0) == "../../target/man/*.1" {
+            let pages = stage.join(word(1));
+            bed.run(&["man", pages.to_str().unwrap()]).ok();
+            continue;
+        }
         let source = if word(0).starts_with("target/") {
             PathBuf::from(WINDLASS)
         } else {
@@ -169,9 +174,37 @@ fn the_debian_package_can_be_built() {
     ran(build.args(["--root-owner-group", "-Znone", "--build"]).arg(&stage).arg(&package).output().unwrap())
         .ok();
     let contents = ran(Command::new("dpkg-deb").arg("--contents").arg(&package).output().unwrap()).ok().out;
-    for file in
-        ["./usr/bin/windlass", "windlass.service", "windlass-work@.service", "alerts.yml", "nginx.conf"]
-    {
+    for file in [
+        "./usr/bin/windlass",
+        "windlass.service",
+        "windlass-work@.service",
+        "alerts.yml",
+        "nginx.conf",
+        "windlass-jobs-ls.1",
+    ] {
         assert!(contents.contains(file), "{file}: {contents}");
     }
+}
+
+/// The program runs without its debug symbols, and they are in a package of their own, under the same build id.
+#[test]
+fn debug_symbols_have_a_package_of_their_own() {
+    let bed = Bed::new();
+    let mut split = Command::new(repository().join("packaging/symbols"));
+    let (programs, packages) = (bed.path("target/release"), bed.path("target/debian"));
+    ran(split.arg(WINDLASS).args([&programs, &packages]).output().unwrap()).ok();
+    let stripped = programs.join("windlass");
+    let size = |path: &Path| std::fs::metadata(path).unwrap().len();
+    assert!(size(&stripped) < size(Path::new(WINDLASS)), "it is smaller");
+    ran(Command::new(&stripped).arg("--version").output().unwrap()).ok();
+    let id = |path: &Path| {
+        let notes = ran(Command::new("readelf").arg("-n").arg(path).output().unwrap()).ok().out;
+        notes.lines().find_map(|line| line.trim().strip_prefix("Build ID: ")).unwrap().to_owned()
+    };
+    let id = (id(&stripped), id(Path::new(WINDLASS)));
+    assert_eq!(id.0, id.1);
+    let package = std::fs::read_dir(&packages).unwrap().next().unwrap().unwrap().path();
+    let contents = ran(Command::new("dpkg-deb").arg("--contents").arg(&package).output().unwrap()).ok().out;
+    assert!(contents.contains(&format!("/.build-id/{}/{}.debug", &id.0[..2], &id.0[2..])), "{contents}");
+    assert!(bed.path("target/man/windlass.1").exists(), "the manual is written beside them");
 }
