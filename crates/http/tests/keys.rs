@@ -425,3 +425,73 @@ async fn the_first_key_ends_what_was_open_without() {
     make_key(bed.store(), "root", &[Role::Admin], None).await;
     assert!(events.next().await.is_none());
 }
+
+/// (access) Every route that names a job, an approval, a queue or a worker, as a key with every role for another queue: nothing of
+/// it is told, and nothing changes.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_route_keeps_a_key_from_foreign_objects() {
+    for bed in beds().await {
+        let job = bed
+            .put_job(json!({ "queue": "theirs", "kind": "hidden-kind", "payload": "hidden-payload" }))
+            .await;
+        let token = bed.hold(&job).await;
+        let ask = json!({ "lease_token": token, "name": "a", "prompt": "hidden-prompt" });
+        let asked = bed.post(&format!("/v1/jobs/{job}/approvals"), ask).await.is(201);
+        let approval = asked["approval"]["id"].as_str().unwrap().to_owned();
+        bed.put("/v1/workers/theirs", json!({ "queues": ["theirs"] })).await.is(200);
+        let before = bed.job(&job).await;
+        let roles = [Role::Viewer, Role::Producer, Role::Worker, Role::Approver, Role::Operator];
+        let key = bed.make_key("mine", &roles, Some(&["mine"])).await;
+        let root = bed.make_key("root", &[Role::Admin], None).await;
+        keyed(&bed).await;
+        let wrong = "0".repeat(32);
+        let mut walked = 0;
+        for route in windlass_http::routes() {
+            let is_of_job = route.path.starts_with("/v1/jobs/{id}");
+            let is_of_approval = route.path.starts_with("/v1/approvals/{id}");
+            let names_one = is_of_job
+                || is_of_approval
+                || ["/v1/queues/{queue}", "/v1/workers/{id}"].iter().any(|p| route.path.starts_with(p));
+            if !names_one {
+                continue;
+            }
+            let path = route.path.replace("{queue}", "theirs").replace("{name}", "step");
+            let path = path.replace(
+                "{id}",
+                if is_of_job {
+                    &job
+                } else if is_of_approval {
+                    &approval
+                } else {
+                    "theirs"
+                },
+            );
+            let body = match route.path.rsplit('/').next().unwrap() {
+                "decide" => json!({ "decision": "deny" }),
+                "signal" => json!({ "name": "x" }),
+                "events" => json!({ "type": "x" }),
+                "claim" => json!({ "worker_id": "w" }),
+                "fail" => json!({ "lease_token": wrong, "error": "x" }),
+                "wait" => json!({ "lease_token": wrong, "for": "timer", "until": "1h" }),
+                "logs" => json!({ "lease_token": wrong, "lines": ["x"] }),
+                "approvals" => json!({ "lease_token": wrong, "name": "a", "prompt": "?" }),
+                "{name}" => json!({ "lease_token": wrong, "status": "started" }),
+                "{id}" => json!({ "draining": true }),
+                "complete" | "release" | "progress" => json!({ "lease_token": wrong }),
+                _ => json!({}),
+            };
+            let answer = as_key(&bed, &key, route.method.clone(), &path, body).await;
+            assert!(
+                (400..500).contains(&answer.status) && answer.status != 422,
+                "{route:?}: {} {}",
+                answer.status,
+                answer.text
+            );
+            assert!(!answer.text.contains("hidden-"), "{route:?}: {}", answer.text);
+            walked += 1;
+        }
+        assert!(walked >= 25, "{walked} routes");
+        let after = as_key(&bed, &root, Method::GET, &format!("/v1/jobs/{job}"), json!({})).await.is(200);
+        assert_eq!((&after["version"], &after["status"]), (&before["version"], &before["status"]));
+    }
+}
