@@ -277,10 +277,10 @@ pub struct MigrateArgs {
 /// `windlass doctor`
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// What has been left for longer is told: open transactions, leases and deadlines that are over
+    /// Report open transactions, expired leases and passed deadlines that nobody acted on for longer than this
     #[arg(long, default_value = "1m", value_name = "TIME")]
     pub late: Span,
-    /// Less free room on the disk of an SQLite store is told
+    /// Report a disk of an SQLite store with less free space than this
     #[arg(long, default_value_t = 1024, value_name = "MIB")]
     pub room: u64,
 }
@@ -299,7 +299,7 @@ pub struct AdoptArgs {
     after_help = "Exit code 1 if any job is not what its log says. Jobs may change meanwhile.\n\nExample:\n  windlass --store sqlite:backup/windlass.db verify"
 )]
 pub struct VerifyArgs {
-    /// Put right what only points at jobs: the line and the holds of PostgreSQL, derived from their rows
+    /// Repair what is derived from the rows of jobs: who stands in line and what is held (PostgreSQL)
     #[arg(long)]
     pub mend: bool,
     /// Stop after so many problems

@@ -56,8 +56,6 @@ pub async fn run(args: DemoArgs, settings: &Settings, out: &Out) -> Outcome {
 
 fn welcome(settings: &Settings, out: &Out, url: &str, command: &str) {
     let store = masked(&settings.store.value);
-    // Only a store has a doctor: it is looked at itself, not through the server.
-    let is_near = !command.contains(" --url ");
     out.show(&json!({ "url": url, "store": store }), |out| {
         out.line(format!("A small shop takes orders. Its page: {}", out.bold(url)));
         out.line(format!("Jobs are kept in {store}. In another terminal, in this folder, try:\n"));
@@ -68,10 +66,8 @@ fn welcome(settings: &Settings, out: &Out, url: &str, command: &str) {
             ("queues ls", "what is due"),
             ("workers ls", "who works"),
             ("doctor", "is anything wrong?"),
-        ]
-        .into_iter()
-        .filter(|(words, _)| is_near || *words != "doctor")
-        {
+            ("stats", "how many jobs stand where"),
+        ] {
             out.line(format!(
                 "  {:<width$}  # {about}",
                 format!("{command} {words}"),
@@ -112,7 +108,7 @@ async fn tell_who_waits(client: &Client, out: &Out, command: &str, shutdown: &Sh
 /// How this very program is called from the same folder, so that it reaches the same jobs.
 fn command(settings: &Settings, url: &str) -> String {
     let me = program(std::env::current_exe().ok().as_deref());
-    // What the doctor looks at is a store; the default one needs no name.
+    // The default store needs no name.
     if settings.store.source == Source::Default { me } else { format!("{me} --url {url}") }
 }
 

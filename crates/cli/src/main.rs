@@ -4,10 +4,11 @@
 //! |---|---|
 //! | what can be typed | [`args`] |
 //! | where each setting comes from | [`settings`] |
-//! | how a command reaches jobs, on a store or through a server | [`door`] |
+//! | how a command reaches jobs, on a store or through a server | [`api_client`], [`wire`] |
 //! | what is printed, and how a failure becomes an exit code | [`out`], [`fail`] |
 //! | how a key leaves the environment | [`key_pipe`] |
-//! | any program as a handler, on a store or through a server | [`work`], [`exec`], [`through`] |
+//! | which job a piece of an id means | [`ids`] |
+//! | any program as a handler, on a store or through a server | [`work`], [`exec`], [`remote_store`] |
 //!
 //! This is the only room that knows everything. It decides nothing about jobs: the store does.
 

@@ -36,7 +36,10 @@ pub fn blocked(job: &Job, around: &Surroundings, now: Timestamp) -> Option<Block
         Status::Running => {
             let since = job.cancel_requested_at?;
             let force = job.deadline_at.unwrap_or(now);
-            let fix = format!("wait until {force}, or `windlass jobs cancel {} --force`", job.id);
+            let fix = format!(
+                "it is stopped at {force}, or at once with `windlass jobs cancel {} --force`",
+                job.id
+            );
             because("cancelling", since, worker(), fix)
         }
         Status::Assigned => {
@@ -60,7 +63,7 @@ pub fn blocked(job: &Job, around: &Surroundings, now: Timestamp) -> Option<Block
                 (_, None) => format!("`windlass jobs cancel {}`", job.id),
             };
             let fix = match job.deadline_at.filter(|_| job.due_at.is_none()) {
-                Some(end) => format!("{wakes}, before {end}"),
+                Some(end) => format!("{wakes}; it gives up at {end}"),
                 None => wakes,
             };
             because("waiting", job.updated_at, by, fix)

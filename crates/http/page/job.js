@@ -210,7 +210,8 @@ function head(job) {
 }
 
 // Text in which commands stand between backticks.
-const withCommands = (text) => text.split("`").map((part, n) => (n % 2 ? h("code", null, part) : withTimes(part)));
+// Times tick as "in 5 s", so what leads to them goes.
+const withCommands = (text) => text.replace(/ at (?=\d{4}-)/g, " ").split("`").map((part, n) => (n % 2 ? h("code", null, part) : withTimes(part)));
 
 function facts(job) {
   const only = (name, value) => h("a", { href: `#/jobs?${new URLSearchParams({ [name]: value })}` }, value);

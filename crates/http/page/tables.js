@@ -40,6 +40,12 @@ function live(root, title, { signal, setLive, types }, read, paint) {
 const NUMBERS = ["Due", "In /s", "Started /s", "Done /s", "Dead /s", "At once", "Up"];
 const cells = (heads) => h("thead", null, h("tr", null, heads.map((text) => h("th", { scope: "col", class: NUMBERS.includes(text) && "num" }, text))));
 
+// A table whose cells carry the name of their column: on narrow screens each row is a card.
+function table(heads, rows) {
+  for (const row of rows) [...row.children].forEach((cell, n) => (cell.dataset.name = heads[n]));
+  return h("div", { class: "wide" }, h("table", { class: "plain-table" }, cells(heads), h("tbody", null, rows)));
+}
+
 const acted = (look) => () => {
   dispatchEvent(new Event("approvals"));
   look();
@@ -71,8 +77,8 @@ export function queues(root, view) {
   live(root, "Queues", { ...view, types }, (signal) => get("/v1/queues", {}, signal), ({ queues: all }, look) =>
     all.length === 0
       ? empty("No queues yet", "A queue is there as soon as a job is in it:", "windlass enqueue report --queue reports")
-      : h("div", { class: "wide" }, h("table", { class: "plain-table" }, cells(["Queue", "Due", "Oldest due", "In /s", "Started /s", "Done /s", "Dead /s", "Falls back to", ""]),
-          h("tbody", null, all.map((queue) => h("tr", null,
+      : table(["Queue", "Due", "Oldest due", "In /s", "Started /s", "Done /s", "Dead /s", "Falls back to", ""],
+          all.map((queue) => h("tr", null,
             h("td", null, h("a", { href: `#/jobs?${new URLSearchParams({ queue: queue.name })}` }, queue.name), queue.paused && h("span", { class: "flag" }, icon("waiting"), "paused ", ago(queue.paused.at), ` by ${queue.paused.by}`)),
             h("td", { class: "num" }, queue.due_capped ? "10k+" : many(Number(queue.due))),
             h("td", null, ago(queue.oldest_due_at) ?? "–"),
@@ -80,7 +86,7 @@ export function queues(root, view) {
             h("td", { class: "muted" }, defaults(queue.defaults)),
             h("td", { class: "num" }, queue.paused
               ? h("button", { type: "button", dataset: { means: `resume ${queue.name}` }, onclick: () => resume(queue, acted(look)) }, "Resume")
-              : h("button", { type: "button", dataset: { means: `pause ${queue.name}` }, onclick: () => pause(queue, acted(look)) }, "Pause"))))))));
+              : h("button", { type: "button", dataset: { means: `pause ${queue.name}` }, onclick: () => pause(queue, acted(look)) }, "Pause"))))));
 }
 
 const defaults = (said) => Object.entries(said).filter(([, value]) => typeof value !== "object").map(([name, value]) => `${name.replace("_", " ")} ${value}${name === "max_retries" ? "" : " s"}`).join(", ");
@@ -89,8 +95,8 @@ export function workers(root, view) {
   live(root, "Workers", { ...view, types: "job_started" }, (signal) => get("/v1/workers", {}, signal), ({ workers: all }) =>
     all.length === 0
       ? empty("No workers", "Start one; any program can be a handler:", "windlass work --queue default --exec ./report.sh")
-      : h("div", { class: "wide" }, h("table", { class: "plain-table" }, cells(["Worker", "State", "Queues", "Kinds", "At once", "Up", "Seen"]),
-          h("tbody", null, all.map((worker) => h("tr", { class: worker.live ? "" : "gone" },
+      : table(["Worker", "State", "Queues", "Kinds", "At once", "Up", "Seen"],
+          all.map((worker) => h("tr", { class: worker.live ? "" : "gone" },
             h("td", null, h("a", { class: "mono", href: `#/jobs?${new URLSearchParams({ worker_id: worker.id })}`, title: "the jobs it holds" }, worker.id)),
             h("td", null, h("span", { class: "status", dataset: { status: worker.live ? (worker.draining ? "waiting" : "completed") : "cancelled" } },
               icon(worker.live ? (worker.draining ? "waiting" : "completed") : "cancelled"), h("span", null, worker.live ? (worker.draining ? "draining" : "live") : "gone"))),
@@ -98,5 +104,5 @@ export function workers(root, view) {
             h("td", { class: "muted" }, worker.kinds.join(", ") || "all"),
             h("td", { class: "num" }, worker.capacity),
             h("td", { class: "num" }, duration(Date.parse(worker.seen_at) - Date.parse(worker.started_at))),
-            h("td", null, ago(worker.seen_at))))))));
+            h("td", null, ago(worker.seen_at))))));
 }

@@ -67,7 +67,7 @@ async fn vote(call: &Call, job: JobId) -> Result<Option<String>, Problem> {
     let asked = call.store().approvals(request, None).await?.pop();
     Ok(asked.map(|asked| {
         let (id, end) = (asked.approval.id, asked.approval.expires_at);
-        format!("`windlass approvals approve {id}` or deny, before {end}")
+        format!("`windlass approvals approve {id}` or deny; it expires at {end}")
     }))
 }
 

@@ -112,6 +112,52 @@ async fn every_filter_of_a_list_filters() {
     }
 }
 
+/// (http) Each filter of a bulk action takes what it names and leaves the rest; what is not said is promised: a dry run changes
+/// nothing, and only dead jobs are redriven.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_filter_of_a_bulk_action_filters() {
+    for bed in beds().await {
+        let parent = bed.put_job(json!({})).await;
+        let more = json!({ "queue": "q", "kind": "k", "agent_id": "ann", "tags": ["t"], "parent_id": parent, "max_retries": 0 });
+        let job = bed.put_job(more).await;
+        let matched = async |action: &str, filter: Value| {
+            let body = json!({ "filter": filter, "action": action, "dry_run": true });
+            let answer = bed.post("/v1/bulk", body).await.is(200);
+            assert_eq!(answer["done"], 0, "{answer}");
+            ids(
+                &json!({ "jobs": answer["sample"].as_array().unwrap().iter().map(|id| json!({ "id": id })).collect::<Vec<_>>() }),
+            )
+        };
+        let claim = json!({ "worker_id": "hand" });
+        let held = bed.post(&format!("/v1/jobs/{job}/claim"), claim).await.is(200);
+        assert_eq!(matched("cancel", json!({ "worker_id": "hand" })).await, [job.clone()]);
+        assert!(matched("cancel", json!({ "worker_id": "other" })).await.is_empty());
+        let token = &held["job"]["lease"]["token"];
+        let body = json!({ "lease_token": token, "error": { "code": "broken", "message": "it broke" } });
+        bed.post(&format!("/v1/jobs/{job}/fail"), body).await.is(200);
+        for (name, takes, leaves) in [
+            ("queue", json!("q"), json!("x")),
+            ("kind", json!("k"), json!("x")),
+            ("agent_id", json!("ann"), json!("bob")),
+            ("tag", json!("t"), json!("x")),
+            ("parent_id", json!(parent), json!(job)),
+            ("error_code", json!("broken"), json!("x")),
+            ("status", json!("failed"), json!("timed_out")),
+            ("status", json!(["timed_out", "failed"]), json!(["cancelled"])),
+            ("created_after", json!("-1h"), json!("1h")),
+            ("created_before", json!("1h"), json!("-1h")),
+            ("finished_after", json!("-1h"), json!("now")),
+            ("finished_before", json!("1h"), json!("-1h")),
+        ] {
+            let filter = |value: Value| Value::Object([(name.to_owned(), value)].into_iter().collect());
+            assert_eq!(matched("redrive", filter(takes)).await, [job.clone()], "{} {name}", bed.place.name);
+            assert!(matched("redrive", filter(leaves)).await.is_empty(), "{} {name}", bed.place.name);
+        }
+        assert_eq!(matched("redrive", json!({ "dead": true })).await, [job.clone()]);
+        assert_eq!(matched("redrive", json!({})).await, [job]);
+    }
+}
+
 /// (http) How long lists are when nothing is said, in which order a log comes, and how long a holder has to stop.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_said_of_lists_is_what_is_promised() {

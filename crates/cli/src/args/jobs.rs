@@ -15,9 +15,9 @@ With --wait the result is printed when the job completes; if it does not, the ex
 #[derive(Debug, Args)]
 #[command(after_help = ENQUEUE)]
 pub struct EnqueueArgs {
-    /// What to do: finds the handler
+    /// What to do; a worker finds its handler by this
     pub kind: String,
-    /// Which line it stands in
+    /// The queue it goes into
     #[arg(long, default_value = "default")]
     pub queue: String,
     /// JSON, @FILE, or - for standard input
@@ -280,7 +280,7 @@ pub struct Acting {
     /// All that match, as name=value; the names are those of `jobs ls`
     #[arg(long, value_name = "NAME=VALUE")]
     pub filter: Vec<String>,
-    /// Only say what would be met
+    /// Report what would be changed, and change nothing
     #[arg(long, requires = "filter")]
     pub dry_run: bool,
 }
@@ -314,7 +314,7 @@ pub struct Redriving {
     /// Not before this moment
     #[arg(long, value_name = "MOMENT")]
     pub run_at: Option<Moment>,
-    /// Forget recorded steps
+    /// Run from the start: recorded steps are run again
     #[arg(long, conflicts_with = "filter")]
     pub from_start: bool,
     /// Spread them evenly over so long

@@ -52,7 +52,7 @@ pub enum QueuesCommand {
     /// Hand out jobs of a queue again
     #[command(after_help = "Example:\n  windlass queues resume mail")]
     Resume(QueueArg),
-    /// Set what the jobs of a queue fall back to; what is left out is unset
+    /// Set the defaults of a queue's jobs; what is left out is unset
     #[command(after_help = "Example:\n  windlass queues set mail --max-retries 10 --timeout 2m")]
     Set(QueueSettings),
 }
@@ -89,7 +89,7 @@ pub enum WorkersCommand {
     /// List workers
     #[command(after_help = "Example:\n  windlass workers ls")]
     Ls,
-    /// Tell a worker to take no more
+    /// Tell a worker to take no more jobs
     #[command(after_help = "Example:\n  windlass workers drain web-3-4711-a1b2c3d4e5f6")]
     Drain {
         /// Which worker

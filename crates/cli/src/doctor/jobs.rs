@@ -90,8 +90,11 @@ fn of_leases(running: &[Job], workers: &[Worker], (now, late_ms): (Timestamp, i6
     queues.sort();
     queues.dedup();
     let queues = queues.iter().map(|queue| queue.as_str()).collect::<Vec<_>>().join(", ");
-    let found =
-        format!("{} jobs are in dead hands, like {}: nobody claims from {queues}", over.len(), first.id);
+    let found = format!(
+        "{} jobs are held by workers that are gone, like {}: nobody claims from {queues}",
+        over.len(),
+        first.id
+    );
     let is_taken =
         over.iter().all(|job| workers.iter().any(|worker| worker.takes(&job.queue, &job.kind, now)));
     let fix = if is_taken {

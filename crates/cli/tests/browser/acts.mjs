@@ -61,6 +61,15 @@ await stage(async (page) => {
   await page.getByRole("region", { name: "Payload" }).getByText("123456789012345678901234567890").waitFor();
   await page.getByRole("region", { name: "Payload" }).getByText("1.0", { exact: true }).waitFor();
 
+  // A fork begins with today's payload, and what is changed in it is sent digit by digit.
+  await act(page, "Fork");
+  const text = await page.locator("dialog textarea").inputValue();
+  await page.locator("dialog textarea").fill(text.replace("1.0", "2.0"));
+  await confirm(page, "Fork");
+  await page.waitForURL((to) => !to.hash.includes(made.job.id));
+  await page.getByRole("region", { name: "Payload" }).getByText("123456789012345678901234567890").waitFor();
+  await page.getByRole("region", { name: "Payload" }).getByText("2.0", { exact: true }).waitFor();
+
   // Cancel asks first, and Esc is no; then redrive, and fork.
   const doomed = await enqueue("report.build", { payload: { n: 1 }, delay: "1h" });
   await page.goto(`${url}/#/jobs/${doomed}`);
@@ -80,6 +89,7 @@ await stage(async (page) => {
   await told(page, "pending again");
   await isNow(page, "pending");
   await act(page, "Fork");
+  assert.equal(await page.locator("dialog textarea").inputValue(), '{ "n": 1 }');
   await page.locator("dialog textarea").fill("{oops");
   await confirm(page, "Fork");
   await page.locator("dialog .problem").waitFor();

@@ -41,6 +41,9 @@ await stage(async (page) => {
       assert.ok(!/[\u202a-\u202e\u2066-\u2069\u200b-\u200f\u0080-\u009f\u001b]/u.test(shown), `${at} shows what hides`);
       const [wide, seen] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
       assert.ok(wide <= seen, `${at} is ${wide} wide on a screen of ${seen}`);
+      // No word of a table is broken into a column of letters.
+      const thin = await page.evaluate(() => [...document.querySelectorAll(".plain-table td, .plain-table th")].filter((cell) => cell.offsetHeight > 150).length);
+      assert.equal(thin, 0, `${at} squeezes its table`);
     }
   }
 
