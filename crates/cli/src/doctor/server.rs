@@ -126,7 +126,8 @@ mod tests {
         let paused = told(queue(json!({ "by": "ann" })), &[], 1);
         assert_eq!(paused, (Level::Warning, "windlass queues resume mail".to_owned()));
         assert_eq!(told(queue(Value::Null), &[], 1).0, Level::Problem);
-        assert_eq!(told(queue(Value::Null), &[worker.clone()], 1).0, Level::Ok);
-        assert_eq!(told(queue(Value::Null), &[worker], 301).0, Level::Warning, "they do not keep up");
+        let there = std::slice::from_ref(&worker);
+        assert_eq!(told(queue(Value::Null), there, 1).0, Level::Ok);
+        assert_eq!(told(queue(Value::Null), there, 301).0, Level::Warning, "they do not keep up");
     }
 }
