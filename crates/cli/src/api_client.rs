@@ -249,6 +249,37 @@ impl ApiClient {
         self.post(&format!("/v1/queues/{}/{verb}", encoded(name.as_str())), &Doc::default()).await
     }
 
+    /// `{schedules}`
+    pub async fn schedules(&self) -> Outcome<Reply> {
+        self.get("/v1/schedules", &[]).await
+    }
+
+    /// One schedule.
+    pub async fn schedule(&self, name: &Name) -> Outcome<Reply> {
+        self.get(&format!("/v1/schedules/{}", encoded(name.as_str())), &[]).await
+    }
+
+    /// The schedule as it is then.
+    pub async fn put_schedule(&self, name: &Name, body: &Doc) -> Outcome<Reply> {
+        self.put(&format!("/v1/schedules/{}", encoded(name.as_str())), body).await
+    }
+
+    /// `{removed}`
+    pub async fn remove_schedule(&self, name: &Name) -> Outcome<Reply> {
+        self.send("DELETE", &format!("/v1/schedules/{}", encoded(name.as_str())), None).await
+    }
+
+    /// `pause`, `resume`, `trigger`.
+    pub async fn schedule_verb(&self, name: &Name, verb: &str) -> Outcome<Reply> {
+        self.post(&format!("/v1/schedules/{}/{verb}", encoded(name.as_str())), &Doc::default()).await
+    }
+
+    /// `{next}`
+    pub async fn next_slots(&self, name: &Name, n: u16) -> Outcome<Reply> {
+        let path = format!("/v1/schedules/{}/next", encoded(name.as_str()));
+        self.get(&path, &[("n", n.to_string())]).await
+    }
+
     /// `{workers}`
     pub async fn workers(&self) -> Outcome<Reply> {
         self.get("/v1/workers", &[]).await

@@ -2,6 +2,7 @@
 
 mod jobs;
 mod registry;
+mod schedules;
 
 pub use jobs::{
     Acting, Cancelling, EnqueueArgs, Forking, JobsCommand, Listing, Logging, Reading, Redriving, Showing,
@@ -10,6 +11,7 @@ pub use jobs::{
 pub use registry::{
     ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueueArg, QueuesCommand, WorkersCommand,
 };
+pub use schedules::{NewSchedule, SchedulesCommand};
 
 use crate::out::format::Format;
 use crate::span::Span;
@@ -117,6 +119,9 @@ pub enum Command {
     /// Look at queues, pause them, set what their jobs fall back to
     #[command(subcommand, disable_help_subcommand = true)]
     Queues(QueuesCommand),
+    /// Jobs by the clock: look, make, pause, trigger
+    #[command(subcommand, disable_help_subcommand = true)]
+    Schedules(SchedulesCommand),
     /// Look at workers, drain them
     #[command(subcommand, disable_help_subcommand = true)]
     Workers(WorkersCommand),

@@ -31,7 +31,7 @@ pub async fn run(args: DemoArgs, settings: &Settings, out: &Out) -> Outcome {
     let shutdown =
         Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let client = open(settings, true, None).await?;
-    let server = Server::new(Arc::clone(client.store())).default_lease(settings.lease_ms());
+    let server = Server::new(Arc::clone(client.store())).default_lease(settings.lease_ms()).schedules(true);
     let listener = server.listen(address_of(&args.listen).as_str()).await.map_err(not_listening)?;
     let address = listener.local_addr().map_err(|e| Failure::failed(e.to_string()))?;
     let url = format!("http://{address}");

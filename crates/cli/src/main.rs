@@ -29,6 +29,7 @@ mod reap;
 mod registry;
 mod remote_store;
 mod run;
+mod schedules;
 mod serve;
 mod settings;
 mod shape;

@@ -1,12 +1,14 @@
 //! From what was typed to what is done: settings, a door, a command.
 
 use crate::api_client::ApiClient;
-use crate::args::{ApprovalsCommand, Cli, Command, JobsCommand, KeysCommand, QueuesCommand, WorkersCommand};
+use crate::args::{
+    ApprovalsCommand, Cli, Command, JobsCommand, KeysCommand, QueuesCommand, SchedulesCommand, WorkersCommand,
+};
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
 use crate::settings::{self, Settings};
 use crate::wire::Wire;
-use crate::{adopt, demo, doctor, enqueue, jobs, migrate, registry, serve, stats, verify, work};
+use crate::{adopt, demo, doctor, enqueue, jobs, migrate, registry, schedules, serve, stats, verify, work};
 use clap::{CommandFactory, Parser};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -42,6 +44,7 @@ pub async fn run(mut cli: Cli, out: &Out) -> Outcome {
         | Command::Jobs(_)
         | Command::Approvals(_)
         | Command::Queues(_)
+        | Command::Schedules(_)
         | Command::Workers(_)
         | Command::Audit(_)
         | Command::Stats
@@ -80,6 +83,7 @@ async fn on_door(command: Command, create: bool, settings: &Settings, out: &Out)
         Command::Jobs(command) => jobs::run(command, door, out).await,
         Command::Approvals(command) => registry::approvals(command, door, out).await,
         Command::Queues(command) => registry::queues(command, create, door, out).await,
+        Command::Schedules(command) => schedules::run(command, door, out).await,
         Command::Workers(command) => registry::workers(command, door, out).await,
         Command::Audit(command) => registry::audit(command, door, out).await,
         Command::Stats => stats::stats(door, out).await,
@@ -175,6 +179,10 @@ fn only_reads(command: &Command) -> bool {
         }
         Command::Approvals(command) => matches!(command, ApprovalsCommand::Ls { .. }),
         Command::Queues(command) => matches!(command, QueuesCommand::Ls),
+        Command::Schedules(command) => matches!(
+            command,
+            SchedulesCommand::Ls | SchedulesCommand::Show(_) | SchedulesCommand::Next { .. }
+        ),
         Command::Workers(command) => matches!(command, WorkersCommand::Ls),
         Command::Keys(command) => matches!(command, KeysCommand::Ls),
         Command::Audit(_) | Command::Stats | Command::Doctor(_) | Command::Config => true,

@@ -24,7 +24,8 @@ pub async fn run(args: ServeArgs, settings: &Settings, out: &Out) -> Outcome {
                     serve it all the same with --unsafe";
         return Err(Failure::new(Exit::Refused, "not_durable", told));
     }
-    let mut server = Server::new(Arc::clone(client.store())).default_lease(settings.lease_ms());
+    let mut server =
+        Server::new(Arc::clone(client.store())).default_lease(settings.lease_ms()).schedules(true);
     let listener = server.listen(address_of(&args.listen).as_str()).await.map_err(not_listening)?;
     let url = url_of(&listener)?;
     let mut metrics_url = None;

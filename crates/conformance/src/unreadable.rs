@@ -32,7 +32,7 @@ async fn listed(bed: &Bed) -> BTreeMap<JobId, Listed> {
 async fn fed(bed: &Bed) -> Vec<Event> {
     let (mut all, mut after) = (Vec::new(), None);
     loop {
-        let request = ReadFeed { after, limit: 2 };
+        let request = ReadFeed { after, limit: 2, payloads: true };
         let page = bed.store.feed(request, at(9)).await.expect("the store answers").expect("a page");
         if page.events.is_empty() {
             return all;

@@ -28,7 +28,8 @@ impl Cancel {
     /// The job of a schedule's last slot gives way to the next.
     pub fn for_next_slot(job: JobId, actor: Actor) -> Self {
         let reason = Some("its schedule fires again".to_owned());
-        let wish = decide::Cancel { actor, reason, force: false, force_after_ms: limits::FORCE_AFTER_DEFAULT_MS };
+        let wish =
+            decide::Cancel { actor, reason, force: false, force_after_ms: limits::FORCE_AFTER_DEFAULT_MS };
         Self { job, wish, expected_version: None }
     }
 }

@@ -161,7 +161,11 @@ impl Schedule {
                 Timing::Cron(text) => ("cron", text.clone()),
                 Timing::Every(ms) => ("every", format!("{ms}ms")),
             };
-            return Err(Invalid::new(field, text, "never fires again; say when it is to, or remove the schedule"));
+            return Err(Invalid::new(
+                field,
+                text,
+                "never fires again; say when it is to, or remove the schedule",
+            ));
         }
         Ok(())
     }
@@ -247,7 +251,8 @@ impl Slots {
                 cron.next(after, zone)?.into()
             }
             Ticks::Every { ms, from } => {
-                let (step, past) = (ms.saturating_mul(1_000), after.as_micros().saturating_sub(from.as_micros()));
+                let (step, past) =
+                    (ms.saturating_mul(1_000), after.as_micros().saturating_sub(from.as_micros()));
                 let n = if past < 0 { 0 } else { past / step + 1 };
                 Timestamp::from_micros(from.as_micros().checked_add(step.checked_mul(n)?)?)
             }
@@ -386,8 +391,7 @@ impl PauseSchedule {
         if state.paused.is_some() == self.pause {
             return Ok(None);
         }
-        let next_at =
-            if self.pause { None } else { state.schedule.slots(state.created_at)?.after(now) };
+        let next_at = if self.pause { None } else { state.schedule.slots(state.created_at)?.after(now) };
         let action = if self.pause { "schedule.pause" } else { "schedule.resume" };
         let audit = WriteAudit::of(self.actor.clone(), action, &self.name, Metadata::new());
         let paused = self.pause.then(|| (now, self.actor.clone()));
@@ -478,7 +482,8 @@ impl FireSchedule {
             Missed::Once => slots.newest(next_at, in_time, 1),
             Missed::All => slots.newest(next_at, in_time, schedule.missed_max as usize),
         };
-        let rest = slots.newest(next_at.max(Timestamp::from_micros(in_time.as_micros() + 1)), now, usize::MAX);
+        let rest =
+            slots.newest(next_at.max(Timestamp::from_micros(in_time.as_micros() + 1)), now, usize::MAX);
         // One late slot is enough where a later one is in time.
         let missed = if schedule.missed == Missed::Once && !rest.is_empty() { vec![] } else { missed };
         let mut due: Vec<Timestamp> = missed.into_iter().chain(rest).collect();

@@ -12,7 +12,7 @@ use crate::offer::Offers;
 use crate::policy::{Policies, Policy};
 use crate::repeat::Pause;
 use crate::run::at;
-use crate::service::Sweeper;
+use crate::service::{Leader, Scheduler, Sweeper};
 use crate::settle::{self, Ended};
 use crate::shutdown::{Level, Shutdown};
 use crate::task::{inside, keep, panic_message};
@@ -44,6 +44,8 @@ pub(crate) struct Shared {
     pub(crate) renewal_store: OnceLock<Arc<dyn Store>>,
     pub(crate) identity: Who,
     pub(crate) labels: Metadata,
+    /// Whether it fires schedules when it leads.
+    pub(crate) schedules: bool,
     pub(crate) lines: Vec<Arc<Line>>,
     pub(crate) handlers: Handlers,
     pub(crate) kinds: Vec<Name>,
@@ -185,6 +187,7 @@ pub(crate) async fn run(
         () = keep("cancels", || cancels::watch(again())) => {}
         () = keep("register", || register::run(again())) => {}
         () = keep("sweeper", || sweeper(again()).run(Shutdown::new())) => {}
+        () = keep("schedules", || schedules(again())) => {}
     }
     let forgotten = shared.ask(shared.store.remove_worker(shared.identity.clone(), None));
     if !matches!(timeout(LAST, forgotten).await, Ok(Ok(()))) {
@@ -200,6 +203,18 @@ fn sweeper(shared: Arc<Shared>) -> Sweeper {
         Ok(()) => shared.health.answered(health::Line::Work),
         Err(error) => shared.health.failed(health::Line::Work, &error),
     })
+}
+
+/// Fires schedules while this worker leads, if it was told to.
+async fn schedules(shared: Arc<Shared>) {
+    if shared.schedules {
+        let leader = Leader::new(Arc::clone(&shared.store), shared.identity.clone());
+        let scheduler = Scheduler::new(Arc::clone(&shared.store), leader.leading());
+        let both =
+            async { tokio::join!(leader.run(shared.asked.clone()), scheduler.run(shared.asked.clone())) };
+        inside(&shared.handlers_on, both).await;
+    }
+    std::future::pending().await
 }
 
 /// Opens the heart's own store, again until it works.

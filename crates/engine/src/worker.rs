@@ -42,6 +42,7 @@ pub struct Worker {
     store: Arc<dyn Store>,
     renewal_store: Option<Opener>,
     offers: Offers,
+    schedules: bool,
     queues: Vec<(Name, usize)>,
     handlers: Handlers,
     policies: Policies,
@@ -62,6 +63,7 @@ impl Worker {
             store,
             renewal_store: None,
             offers: Offers::default(),
+            schedules: false,
             queues: Vec::new(),
             handlers: Handlers::new(),
             policies: Policies::new(),
@@ -228,6 +230,13 @@ impl Worker {
         self
     }
 
+    /// Whether it also fires schedules, for programs without a server. Of all that would, one does: the leader.
+    #[must_use]
+    pub fn schedules(mut self, fires: bool) -> Self {
+        self.schedules = fires;
+        self
+    }
+
     /// The handlers that were given, with their layers.
     pub fn handlers(&self) -> &Handlers {
         &self.handlers
@@ -311,6 +320,7 @@ impl Worker {
             metrics: Metrics::new(),
             health: Board::new(self.health),
             offers: self.offers,
+            schedules: self.schedules,
             work: Notify::new(),
             sweep: Arc::default(),
             soon: DueTimers::default(),

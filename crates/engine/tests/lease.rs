@@ -232,7 +232,7 @@ on_every_store! {
         let mut running = Running::start(bed.worker().handle("job", handler(async |_| Ok(None))));
         let worker = bed.until_registered().await.pop().unwrap();
         assert_eq!((worker.capacity, worker.kinds.len(), worker.draining), (4, 1, false));
-        bed.store.drain_worker(DrainWorker { id: worker.id, actor: Actor::api() }, None).await.unwrap();
+        bed.store.drain_worker(DrainWorker { id: worker.id, drain: true, actor: Actor::api() }, None).await.unwrap();
         running.until_health("draining", |health| *health == windlass_engine::Health::Draining).await;
         let id = bed.put("job").await;
         running.stop().await;

@@ -8,14 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
+use windlass_core::Who;
 use windlass_engine::Shutdown;
-use windlass_engine::service::Sweeper;
+use windlass_engine::service::{Leader, Scheduler, Sweeper};
+use windlass_store::fresh;
 
 /// How often what was measured is tidied.
 const TIDY: Duration = Duration::from_secs(5);
 
 /// Starts the parts. They end with the set.
-pub(crate) fn start(app: &Arc<App>, sweeps: bool) -> JoinSet<()> {
+pub(crate) fn start(app: &Arc<App>, sweeps: bool, schedules: bool) -> JoinSet<()> {
     let mut parts = JoinSet::new();
     let (reader, sweeper, tidier, writer, keeper) =
         (Arc::clone(app), Arc::clone(app), Arc::clone(app), Arc::clone(app), Arc::clone(app));
@@ -23,6 +25,10 @@ pub(crate) fn start(app: &Arc<App>, sweeps: bool) -> JoinSet<()> {
     parts.spawn(keep("passes", move || watch_passes(Arc::clone(&keeper))));
     parts.spawn(keep("metrics", move || tidy(Arc::clone(&tidier))));
     parts.spawn(keep("writes", move || watch_writes(Arc::clone(&writer))));
+    if schedules {
+        let leads = Arc::clone(app);
+        parts.spawn(keep("schedules", move || schedule(Arc::clone(&leads))));
+    }
     parts.spawn(keep("sweep", move || sweep(Arc::clone(&sweeper), sweeps)));
     parts
 }
@@ -54,6 +60,16 @@ async fn tidy(app: Arc<App>) {
         sleep(TIDY).await;
         app.metrics.tidy();
     }
+}
+
+/// Fires schedules while this server leads.
+async fn schedule(app: Arc<App>) {
+    let name: String = fresh::random::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
+    let Ok(holder) = Who::try_from(format!("server-{name}")) else { return };
+    let leader = Leader::new(Arc::clone(&app.store), holder);
+    let scheduler = Scheduler::new(Arc::clone(&app.store), leader.leading());
+    tokio::join!(leader.run(app.ending.clone()), scheduler.run(app.ending.clone()));
+    std::future::pending().await
 }
 
 /// Looks at deadlines: now and then, unless that is left to others, and when somebody showed a lease that is over.

@@ -53,6 +53,7 @@ mod queues;
 mod request_id;
 mod route;
 mod routes;
+mod schedules;
 mod server;
 mod session;
 mod settle;

@@ -5,7 +5,7 @@ use crate::route::{Access, Is, Param, Route, param};
 use crate::shape::filter::{DATED, STANDING};
 use crate::{
     append, approve, bulk, claim, enqueue, feed, health, keys, lease, list, openapi, operate, pages, queues,
-    settle, workers,
+    schedules, settle, workers,
 };
 use axum::http::Method;
 use windlass_core::Role;
@@ -315,6 +315,41 @@ fn surroundings() -> Vec<Route> {
         post("/v1/queues/{queue}/resume", "resume a queue", queues::resume)
             .may(O)
             .gives::<queues::OneQueue>(200),
+        get("/v1/schedules", "schedules, by name", schedules::schedules)
+            .may(V)
+            .gives::<schedules::SchedulesPage>(200),
+        get("/v1/schedules/{name}", "one schedule", schedules::schedule)
+            .may(V)
+            .gives::<schedules::ScheduleShape>(200)
+            .refuses(&["schedule_not_found"]),
+        put("/v1/schedules/{name}", "make or change a schedule", schedules::put)
+            .may(O)
+            .takes::<schedules::ScheduleBody>()
+            .gives::<schedules::ScheduleShape>(200)
+            .refuses(&["version_mismatch"]),
+        delete("/v1/schedules/{name}", "remove a schedule; its jobs stay", schedules::remove)
+            .may(O)
+            .gives::<schedules::Removed>(200)
+            .refuses(&["schedule_not_found"]),
+        get("/v1/schedules/{name}/next", "the slots ahead", schedules::next)
+            .may(V)
+            .asks([param("n", Is::Number, "so many, up to 1000; 10")])
+            .gives::<schedules::NextSlots>(200)
+            .refuses(&["schedule_not_found"]),
+        post("/v1/schedules/{name}/trigger", "enqueue its job now, beside its slots", schedules::trigger)
+            .may(O)
+            .gives::<schedules::Triggered>(201)
+            .creates()
+            .refuses(&["schedule_not_found"]),
+        post("/v1/schedules/{name}/pause", "pause a schedule", schedules::pause)
+            .may(O)
+            .gives::<schedules::ScheduleShape>(200)
+            .refuses(&["schedule_not_found"]),
+        post("/v1/schedules/{name}/resume", "resume a schedule, from its next slot on", schedules::resume)
+            .may(O)
+            .gives::<schedules::ScheduleShape>(200)
+            .refuses(&["schedule_not_found"]),
+        get("/v1/leader", "who leads", schedules::leader).may(V).gives::<schedules::LeaderShape>(200),
         get("/v1/workers", "workers that reported themselves", workers::workers)
             .may(V)
             .gives::<workers::WorkersPage>(200),

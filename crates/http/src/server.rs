@@ -63,6 +63,7 @@ pub struct Server {
     comment_every: Duration,
     connections: usize,
     sweeps: bool,
+    schedules: bool,
     limits: Limits,
     lease_ms: LeaseMs,
     metrics: Option<Arc<TcpListener>>,
@@ -102,6 +103,7 @@ impl Server {
             comment_every: COMMENT,
             connections: CONNECTIONS,
             sweeps: true,
+            schedules: false,
             limits: Limits::default(),
             lease_ms: LeaseMs::DEFAULT,
             metrics: None,
@@ -167,6 +169,13 @@ impl Server {
         self
     }
 
+    /// Whether the server fires schedules when it leads; no unless said. `windlass serve` does. Of all servers and workers
+    /// that would, one does at a time.
+    pub fn schedules(mut self, fires: bool) -> Self {
+        self.schedules = fires;
+        self
+    }
+
     /// Binds an address. One that others can reach is refused while no key exists.
     ///
     /// # Errors
@@ -204,7 +213,7 @@ impl Server {
     pub async fn run(self, listener: TcpListener, shutdown: Shutdown) -> io::Result<()> {
         let app = self.app();
         app.set_loopback(listener.local_addr()?.ip().is_loopback());
-        let mut parts = background::start(&app, self.sweeps);
+        let mut parts = background::start(&app, self.sweeps, self.schedules);
         if let Some(listener) = self.metrics {
             parts.spawn(metrics_listener::run(listener, Arc::clone(&app)));
         }

@@ -16,7 +16,11 @@ impl State {
     }
 
     /// Pauses or resumes a schedule.
-    pub fn pause_schedule(&mut self, request: PauseSchedule, now: Timestamp) -> Result<ScheduleState, Refusal> {
+    pub fn pause_schedule(
+        &mut self,
+        request: PauseSchedule,
+        now: Timestamp,
+    ) -> Result<ScheduleState, Refusal> {
         let changed = request.decide(self.schedules.get(&request.name), now)?;
         self.change_schedule(&request.name, changed, now)
     }

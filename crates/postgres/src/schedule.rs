@@ -28,7 +28,8 @@ impl Db<'_> {
 
     pub(crate) async fn due_schedules(&self, limit: &usize, now: Now) -> Tried<Vec<Name>> {
         let limit = i64::try_from(*limit).unwrap_or(i64::MAX);
-        self.all(sql!("due_schedules"), params![now.map(Ts), limit], |row| Columns::new(row, 0).text(name)).await
+        self.all(sql!("due_schedules"), params![now.map(Ts), limit], |row| Columns::new(row, 0).text(name))
+            .await
     }
 }
 

@@ -64,11 +64,17 @@ impl Db<'_> {
             Err(invalid) => return Ok(Err(invalid.into())),
         };
         let named = |text: String| Name::try_from(text).unwrap_or_else(|_| Name::unreadable());
-        let events = self.all(sql!("feed"), (after, crate::list::page(request.limit), request.payloads), |r| {
-            let (seq, event) = (r.get(0)?, row::readable_event(r)?);
-            let cursor = FeedCursor::after_number(head.life, Some(LastRead::of(seq, &event)), seq);
-            Ok(FeedEvent { cursor, event, queue: named(r.get("queue")?), kind: named(r.get("job_kind")?) })
-        })?;
+        let events =
+            self.all(sql!("feed"), (after, crate::list::page(request.limit), request.payloads), |r| {
+                let (seq, event) = (r.get(0)?, row::readable_event(r)?);
+                let cursor = FeedCursor::after_number(head.life, Some(LastRead::of(seq, &event)), seq);
+                Ok(FeedEvent {
+                    cursor,
+                    event,
+                    queue: named(r.get("queue")?),
+                    kind: named(r.get("job_kind")?),
+                })
+            })?;
         let next = events.last().map_or(from, |e| e.cursor.clone());
         Ok(Ok(FeedPage { events, next }))
     }

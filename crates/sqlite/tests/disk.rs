@@ -352,7 +352,7 @@ fn a_restored_file_is_another_incarnation() {
             place.hand().execute_batch(&copy).expect("a back-up");
             let held = bed.claims("w", 3, at(1)).await;
             let mut late = vec![bed.store.feed_head((), at(1)).await.expect("the store answers")];
-            let request = ReadFeed { after: Some(early.clone()), limit: 10 };
+            let request = ReadFeed { after: Some(early.clone()), limit: 10, payloads: true };
             let page = bed.store.feed(request, at(1)).await.expect("the store answers").expect("a page");
             late.extend(page.events.into_iter().map(|fed| fed.cursor));
             drop(bed);
@@ -366,8 +366,9 @@ fn a_restored_file_is_another_incarnation() {
                 std::fs::rename(&backup, &place.path).expect("restored");
             }
             let bed = place.bed();
-            let read =
-                async |after| bed.store.feed(ReadFeed { after, limit: 10 }, at(2)).await.expect("an answer");
+            let read = async |after| {
+                bed.store.feed(ReadFeed { after, limit: 10, payloads: true }, at(2)).await.expect("an answer")
+            };
             for cursor in late {
                 let refused = read(Some(cursor)).await;
                 assert!(matches!(refused, Err(Refusal::CursorExpired(_))), "{refused:?}");

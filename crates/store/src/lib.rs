@@ -35,9 +35,15 @@ pub use requests::*;
 pub use traced::Traced;
 
 /// One store. Hold it as `Arc<dyn Store>`.
-pub trait Store: Jobs + Leases + Waits + Terms + Schedules + Feed + Retention + Registry + std::fmt::Debug {}
+pub trait Store:
+    Jobs + Leases + Waits + Terms + Schedules + Feed + Retention + Registry + std::fmt::Debug
+{
+}
 
-impl<T: Jobs + Leases + Waits + Terms + Schedules + Feed + Retention + Registry + std::fmt::Debug> Store for T {}
+impl<T: Jobs + Leases + Waits + Terms + Schedules + Feed + Retention + Registry + std::fmt::Debug> Store
+    for T
+{
+}
 
 /// Jobs: into the store, their log, and what operators do to them.
 #[async_trait]
@@ -138,7 +144,11 @@ pub trait Terms: Send + Sync {
 #[async_trait]
 pub trait Schedules: Send + Sync {
     /// Makes a schedule or changes it. Audited; what is so already stays as it is.
-    async fn put_schedule(&self, request: PutSchedule, now: Now) -> StoreResult<Result<ScheduleState, Refusal>>;
+    async fn put_schedule(
+        &self,
+        request: PutSchedule,
+        now: Now,
+    ) -> StoreResult<Result<ScheduleState, Refusal>>;
     /// Pauses or resumes a schedule. Audited; a repeat changes nothing.
     async fn pause_schedule(
         &self,
@@ -154,7 +164,11 @@ pub trait Schedules: Send + Sync {
     /// Which schedules have a slot whose time has come, oldest first, so many at most.
     async fn due_schedules(&self, request: usize, now: Now) -> StoreResult<Vec<Name>>;
     /// Makes the jobs of the slots that have come, under the leader's epoch, and moves the schedule on: both or neither.
-    async fn fire_schedule(&self, request: FireSchedule, now: Now) -> StoreResult<Result<Vec<Enqueued>, Refusal>>;
+    async fn fire_schedule(
+        &self,
+        request: FireSchedule,
+        now: Now,
+    ) -> StoreResult<Result<Vec<Enqueued>, Refusal>>;
 }
 
 /// The feed: every event of every job, in one order, from a cursor.

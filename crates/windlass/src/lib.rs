@@ -43,6 +43,7 @@
 //! | open a store | [`connect()`], [`Client::builder`] |
 //! | enqueue, cancel, signal, decide, watch, wait | [`Client`] |
 //! | pause queues, act on many jobs, remove old ones | [`Client::queue`], [`Client::cancel_all`], [`Client::redrive_all`], [`Client::prune`] |
+//! | run jobs by the clock | [`Client::schedule`], [`Worker::schedules`] |
 //! | run handlers | [`Worker`] |
 //! | do things once, wait, ask people, spawn children | [`Context`] |
 //! | say what went wrong | [`HandlerError`] |
@@ -75,6 +76,7 @@ mod queues;
 mod race;
 mod repeat;
 mod saga;
+mod schedule;
 mod spawn;
 mod step;
 mod tail;
@@ -100,6 +102,7 @@ pub use operate::{Cancel, Cancelling, Decide, Fork, Redrive, Signal};
 pub use pause::{WaitFor, WaitForUntil};
 pub use queues::QueueHandle;
 pub use race::{Race, Received, Winner};
+pub use schedule::{NewSchedule, ScheduleHandle};
 pub use serde_json;
 pub use spawn::{Child, Spawn};
 pub use step::Step;
@@ -111,6 +114,7 @@ pub use windlass_derive::Job;
 pub use worker::{HandlerEnd, OnUnreadable, Worker};
 
 pub use windlass_core::limits::{self, Invalid};
+pub use windlass_core::schedule::{Missed, Overlap, Schedule, ScheduleState, Timing};
 pub use windlass_core::unique::Policy as UniquePolicy;
 pub use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, WakeOutcome};
 pub use windlass_core::{

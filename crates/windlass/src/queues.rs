@@ -40,7 +40,7 @@ impl Client {
 
     /// Lets a worker finish what it has and take nothing more; false if there is no such worker.
     pub async fn drain_worker(&self, id: &str) -> Result<bool> {
-        let request = DrainWorker { id: Who::parse("worker_id", id)?, actor: self.actor() };
+        let request = DrainWorker { id: Who::parse("worker_id", id)?, drain: true, actor: self.actor() };
         let drained = self.repeat(|| self.inner.store.drain_worker(request.clone(), None)).await?;
         Ok(drained.is_some())
     }

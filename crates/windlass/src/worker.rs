@@ -348,6 +348,33 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self.with(|worker| worker.cancel_grace(grace))
     }
 
+    /// Whether it also fires schedules, for programs without a server: see [`Client::schedule`]. Of all servers and workers
+    /// that would, one does at a time, and another takes over within ten seconds.
+    ///
+    /// ```
+    /// # use serde::{Deserialize, Serialize};
+    /// # use std::time::Duration;
+    /// # #[derive(Serialize, Deserialize)]
+    /// # struct Tick;
+    /// # impl windlass::Job for Tick { const KIND: &str = "tick"; type Output = (); }
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let client = windlass::connect("memory:").await?;
+    /// let (seen, mut ticks) = tokio::sync::mpsc::unbounded_channel();
+    /// client.schedule("pulse").every(Duration::from_secs(1)).job(Tick).await?;
+    /// let worker = windlass::Worker::new(client)
+    ///     .queue("default", 1)
+    ///     .schedules(true)
+    ///     .handle(move |Tick, _ctx: windlass::Context| {
+    ///         let seen = seen.clone();
+    ///         async move { Ok(seen.send(())?) }
+    ///     });
+    /// worker.run_until(async move { ticks.recv().await; }).await?;
+    /// # Ok::<_, windlass::Error>(()) }).unwrap();
+    /// ```
+    pub fn schedules(self, fires: bool) -> Self {
+        self.with(|worker| worker.schedules(fires))
+    }
+
     /// How the worker stands, to be watched while it runs: for a readiness probe.
     pub fn health(&self) -> watch::Receiver<Health> {
         self.inner.health()

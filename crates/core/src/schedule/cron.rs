@@ -42,12 +42,8 @@ const MONTH: Field = Field {
     names: &["JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"],
 };
 /// 7 is Sunday too.
-const WEEKDAY: Field = Field {
-    name: "day of week",
-    min: 0,
-    max: 7,
-    names: &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"],
-};
+const WEEKDAY: Field =
+    Field { name: "day of week", min: 0, max: 7, names: &["SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"] };
 
 impl Cron {
     /// Reads a cron text.
@@ -71,7 +67,9 @@ impl Cron {
                 return Err(wrong(why.into()));
             }
         };
-        let [minute, hour, day, month, weekday] = rest else { return Err(wrong("must be five fields".into())) };
+        let [minute, hour, day, month, weekday] = rest else {
+            return Err(wrong("must be five fields".into()));
+        };
         let read = |field: &Field, text: &str| field.read(text).map_err(wrong);
         let weekdays = read(&WEEKDAY, weekday)?;
         let open = |text: &str| text.starts_with(['*', '?']);
@@ -191,15 +189,16 @@ impl Field {
     fn value(&self, text: &str) -> Result<u32, String> {
         let named = self.names.iter().position(|name| name.eq_ignore_ascii_case(text));
         let value = named.map(|place| place as u32 + self.min).or_else(|| text.parse().ok());
-        value.filter(|value| (self.min..=self.max).contains(value)).ok_or_else(|| {
-            format!("the {} {text:?} is none of {} to {}", self.name, self.min, self.last())
-        })
+        value
+            .filter(|value| (self.min..=self.max).contains(value))
+            .ok_or_else(|| format!("the {} {text:?} is none of {} to {}", self.name, self.min, self.last()))
     }
 
     fn step(&self, text: &str) -> Result<usize, String> {
-        text.parse().ok().filter(|step| *step > 0).ok_or_else(|| {
-            format!("the step {text:?} of the {} must be a number from 1 on", self.name)
-        })
+        text.parse()
+            .ok()
+            .filter(|step| *step > 0)
+            .ok_or_else(|| format!("the step {text:?} of the {} must be a number from 1 on", self.name))
     }
 }
 

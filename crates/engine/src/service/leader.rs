@@ -1,0 +1,169 @@
+//! One leader at a time: whoever holds the term of that name.
+//!
+//! Nothing is safe because of what happens here. Every write of a leader carries its epoch, and the store refuses one that
+//! is over, in the transaction that would write. What happens here makes that rare: a process that cannot renew its term
+//! stops leading before another can take it.
+
+use crate::repeat::jittered;
+use crate::shutdown::{Level, Shutdown};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout_at};
+use windlass_core::registry::WriteAudit;
+use windlass_core::{Actor, LeaseMs, Metadata, Name, Who};
+use windlass_store::{AcquireTerm, RenewTerm, ResignTerm, Store, StoreError};
+
+/// The name of the term.
+const TERM: &str = "leader";
+/// How long a term lasts without being renewed, in milliseconds: so long nobody leads after a crash, at most.
+const TTL_MS: i64 = 10_000;
+/// How long before the end of its term one that could not renew it stops.
+const MARGIN: Duration = Duration::from_secs(1);
+
+/// Keeps trying to lead, and leads.
+#[derive(Debug)]
+pub struct Leader {
+    store: Arc<dyn Store>,
+    holder: Who,
+    ttl_ms: i64,
+    told: watch::Sender<Option<i64>>,
+}
+
+/// Whether this process leads, and under which epoch.
+#[derive(Debug, Clone)]
+pub struct Leading(watch::Receiver<Option<i64>>);
+
+impl Leading {
+    /// The epoch under which this process leads; none while another does, or nobody.
+    pub fn epoch(&self) -> Option<i64> {
+        *self.0.borrow()
+    }
+
+    /// Waits until this process leads.
+    pub async fn leads(&mut self) -> i64 {
+        loop {
+            if let Some(epoch) = self.epoch() {
+                return epoch;
+            }
+            if self.0.changed().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        }
+    }
+
+    /// Waits until it does not lead under this epoch any more.
+    pub async fn ends(&mut self, epoch: i64) {
+        while self.epoch() == Some(epoch) {
+            if self.0.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The name of the term, for writes that carry its epoch.
+    pub fn term() -> Name {
+        Name::parse("term", TERM).unwrap_or_else(|_| unreachable!("it is a name"))
+    }
+}
+
+impl Leader {
+    /// One that wants to lead under this name.
+    pub fn new(store: Arc<dyn Store>, holder: Who) -> Self {
+        Self { store, holder, ttl_ms: TTL_MS, told: watch::Sender::new(None) }
+    }
+
+    /// Leads for so long without renewing, in milliseconds, instead of ten seconds.
+    #[must_use]
+    pub fn ttl_ms(mut self, ms: i64) -> Self {
+        self.ttl_ms = ms;
+        self
+    }
+
+    /// Says whether this process leads.
+    pub fn leading(&self) -> Leading {
+        Leading(self.told.subscribe())
+    }
+
+    /// Leads when it can, until it is to end; then another can at once.
+    pub async fn run(self, shutdown: Shutdown) {
+        tokio::select! {
+            () = shutdown.reached(Level::Graceful) => {}
+            () = self.lead() => {}
+        }
+        if let Some(epoch) = self.told.send_replace(None) {
+            let resign = ResignTerm { name: Leading::term(), holder: self.holder.clone(), epoch };
+            let ends = Instant::now() + MARGIN;
+            if !matches!(timeout_at(ends, self.store.resign_term(resign, None)).await, Ok(Ok(Ok(())))) {
+                tracing::debug!(epoch, "the term could not be resigned; it ends by itself");
+            }
+        }
+    }
+
+    async fn lead(&self) {
+        let ttl = Duration::from_millis(self.ttl_ms.unsigned_abs());
+        let mut silent = false;
+        loop {
+            match self.acquire(ttl).await {
+                Ok(Some((epoch, until))) => {
+                    silent = false;
+                    self.reign(epoch, until, ttl).await;
+                }
+                Ok(None) => silent = false,
+                Err(error) if !silent => {
+                    tracing::warn!(%error, "nobody can be made leader; it is tried again until the store answers");
+                    silent = true;
+                }
+                Err(_) => {}
+            }
+            sleep(jittered(ttl / 5)).await;
+        }
+    }
+
+    /// Takes the term if it is free, and says until when it is surely held.
+    async fn acquire(&self, ttl: Duration) -> Result<Option<(i64, Instant)>, StoreError> {
+        let asked = Instant::now();
+        let ttl_ms = LeaseMs::new(self.ttl_ms).map_err(|e| StoreError::Unavailable(e.to_string()))?;
+        let wish = AcquireTerm { name: Leading::term(), holder: self.holder.clone(), ttl_ms };
+        let taken = self.store.acquire_term(wish, None).await?;
+        Ok(taken.ok().map(|term| (term.epoch, asked + ttl.saturating_sub(MARGIN))))
+    }
+
+    /// Leads until the term cannot be renewed in time.
+    async fn reign(&self, epoch: i64, mut until: Instant, ttl: Duration) {
+        tracing::info!(holder = %self.holder, epoch, "leads");
+        self.told.send_replace(Some(epoch));
+        self.note(epoch).await;
+        loop {
+            sleep(ttl / 3).await;
+            let asked = Instant::now();
+            let Ok(ttl_ms) = LeaseMs::new(self.ttl_ms) else { break };
+            let renew = RenewTerm { name: Leading::term(), holder: self.holder.clone(), epoch, ttl_ms };
+            match timeout_at(until, self.store.renew_term(renew, None)).await {
+                Ok(Ok(Ok(_))) => until = asked + ttl.saturating_sub(MARGIN),
+                Ok(Ok(Err(refusal))) => {
+                    tracing::warn!(epoch, %refusal, "leads no more: another does");
+                    break;
+                }
+                // The store may answer again before the term is over.
+                Ok(Err(_)) if Instant::now() < until => continue,
+                Ok(Err(_)) | Err(_) => {
+                    tracing::warn!(epoch, "leads no more: the term could not be renewed in time");
+                    break;
+                }
+            }
+        }
+        self.told.send_replace(None);
+    }
+
+    /// Every change of leader is on record.
+    async fn note(&self, epoch: i64) {
+        let Ok(actor) = Actor::try_from(format!("worker:{}", self.holder)) else { return };
+        let detail = Metadata::from_iter([("epoch".to_owned(), epoch.into())]);
+        let Ok(action) = Name::parse("action", "leader.change") else { return };
+        let audit = WriteAudit { actor, action, target: TERM.to_owned(), detail };
+        if let Err(error) = self.store.write_audit(audit, None).await {
+            tracing::warn!(epoch, %error, "the change of leader is not in the audit");
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! Schedules: jobs by the clock, and who leads.
+
+use crate::call::{Call, Reply, json, ok};
+use crate::problem::Problem;
+use crate::shape::new_job::NewJobShape;
+use crate::shape::object::objects;
+use crate::shape::time::{Span, Time};
+use hyper::StatusCode;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+use windlass_core::limits::{PAGE_MAX, within};
+use windlass_core::schedule::{MISSED_DEFAULT, Missed, Overlap, Schedule, ScheduleState, Timing};
+use windlass_core::{Facts, Invalid, Name, Refusal};
+use windlass_engine::service::Leading;
+use windlass_store::{Enqueue, PauseSchedule, PutSchedule, RemoveSchedule, fresh};
+
+objects!(ScheduleBody);
+
+/// Slots that are shown ahead when nothing is said.
+const NEXT: i64 = 10;
+
+/// What becomes of slots that passed while nobody led.
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = Missed)]
+pub(crate) enum MissedWord {
+    /// The newest is fired, late.
+    Once,
+    /// They are left out.
+    Skip,
+    /// The newest `missed_max` are fired.
+    All,
+}
+
+/// What becomes of a slot while the last job lives.
+#[derive(Debug, Clone, Copy, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[schema(as = Overlap)]
+pub(crate) enum OverlapWord {
+    /// It is fired.
+    Allow,
+    /// It is left out.
+    Skip,
+    /// It is fired, and the older job is cancelled.
+    Cancel,
+}
+
+/// A schedule: when, and what it enqueues. What is left out is as usual.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schema(as = NewSchedule)]
+pub(crate) struct ScheduleBody {
+    /// Five fields, six with seconds in front, or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. This or `every`.
+    #[serde(default)]
+    cron: Option<String>,
+    /// A fixed interval of at least a second, from `starts_at` or else from now.
+    #[serde(default)]
+    every: Option<Span>,
+    /// The time zone of `cron`, by its IANA name.
+    #[serde(default)]
+    #[schema(default = "UTC")]
+    timezone: Option<String>,
+    /// What is enqueued at each slot.
+    job: NewJobShape,
+    /// `once`, unless said otherwise.
+    #[serde(default)]
+    missed: Option<MissedWord>,
+    /// How many missed slots `all` makes up for.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 1000)]
+    missed_max: Option<u32>,
+    /// `allow`, unless said otherwise.
+    #[serde(default)]
+    overlap: Option<OverlapWord>,
+    /// Jobs run up to so long after their slot, each its own while.
+    #[serde(default)]
+    jitter: Option<Span>,
+    /// Nothing fires before.
+    #[serde(default)]
+    starts_at: Option<Time>,
+    /// Nothing fires from then on.
+    #[serde(default)]
+    ends_at: Option<Time>,
+    /// Only if it is at this version; 0 if it must not be there.
+    #[serde(default)]
+    #[schema(minimum = 0)]
+    expected_version: Option<i64>,
+}
+
+/// A schedule as it stands.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Schedule)]
+pub(crate) struct ScheduleShape {
+    /// Its name.
+    name: String,
+    /// When it fires, if by a cron text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cron: Option<String>,
+    /// When it fires, if in an interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    every: Option<Span>,
+    /// The time zone of `cron`.
+    timezone: String,
+    /// What is enqueued at each slot.
+    job: ScheduledJob,
+    /// What becomes of missed slots.
+    missed: MissedWord,
+    /// How many of them `all` makes up for.
+    missed_max: u32,
+    /// What becomes of a slot while the last job lives.
+    overlap: OverlapWord,
+    /// Jobs run up to so long after their slot.
+    jitter: Span,
+    /// Nothing fires before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    starts_at: Option<Time>,
+    /// Nothing fires from then on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ends_at: Option<Time>,
+    /// Grows with every change by a person.
+    version: i64,
+    /// When it was paused, and by whom.
+    paused: Option<PausedShape>,
+    /// The slot that comes next; null while it is paused, and when there is no more.
+    next_at: Option<Time>,
+    /// The slot that was fired last.
+    last_slot: Option<Time>,
+    /// Its job.
+    last_job: Option<String>,
+    /// Why it does not fire although it is not paused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    broken: Option<String>,
+    /// When it was made.
+    created_at: Time,
+    /// When a person changed it last.
+    updated_at: Time,
+}
+
+/// What a schedule enqueues.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ScheduledJob {
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    facts: Facts,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    payload: Option<Value>,
+}
+
+/// Since when and by whom something is paused.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SchedulePaused)]
+pub(crate) struct PausedShape {
+    at: Time,
+    by: String,
+}
+
+impl ScheduleShape {
+    fn of(state: ScheduleState) -> Self {
+        let ScheduleState { name, schedule, version, paused, .. } = state;
+        let (cron, every) = match schedule.timing {
+            Timing::Cron(text) => (Some(text), None),
+            Timing::Every(ms) => (None, Some(Span::from_ms(ms))),
+        };
+        Self {
+            name: name.to_string(),
+            cron,
+            every,
+            timezone: schedule.timezone,
+            job: ScheduledJob { facts: schedule.job, payload: schedule.payload },
+            missed: match schedule.missed {
+                Missed::Once => MissedWord::Once,
+                Missed::Skip => MissedWord::Skip,
+                Missed::All => MissedWord::All,
+            },
+            missed_max: schedule.missed_max,
+            overlap: match schedule.overlap {
+                Overlap::Allow => OverlapWord::Allow,
+                Overlap::Skip => OverlapWord::Skip,
+                Overlap::Cancel => OverlapWord::Cancel,
+            },
+            jitter: Span::from_ms(schedule.jitter_ms),
+            starts_at: schedule.starts_at.map(Time),
+            ends_at: schedule.ends_at.map(Time),
+            version,
+            paused: paused.map(|(at, by)| PausedShape { at: Time(at), by: by.to_string() }),
+            next_at: state.next_at.map(Time),
+            last_slot: state.last_slot.map(Time),
+            last_job: state.last_job.map(|job| job.to_string()),
+            broken: state.broken,
+            created_at: Time(state.created_at),
+            updated_at: Time(state.updated_at),
+        }
+    }
+}
+
+/// Every schedule, by name.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Schedules)]
+pub(crate) struct SchedulesPage {
+    schedules: Vec<ScheduleShape>,
+}
+
+/// `GET /v1/schedules`
+pub(crate) async fn schedules(call: Call) -> Reply {
+    let states = call.store().schedules((), None).await?.into_iter();
+    let visible = states.filter(|state| call.who.sees(&state.schedule.job.queue));
+    ok(&SchedulesPage { schedules: visible.map(ScheduleShape::of).collect() })
+}
+
+/// `GET /v1/schedules/{name}`
+pub(crate) async fn schedule(call: Call) -> Reply {
+    ok(&ScheduleShape::of(find(&call).await?))
+}
+
+/// The schedule of the path. One of another queue is as if it were not there.
+async fn find(call: &Call) -> Result<ScheduleState, Problem> {
+    let name = Name::parse("name", call.segment("name"))?;
+    let state = call.store().schedule(name.clone(), None).await?;
+    let visible = state.filter(|state| call.who.sees(&state.schedule.job.queue));
+    Ok(visible.ok_or_else(|| Refusal::ScheduleNotFound(name.to_string()))?)
+}
+
+/// `PUT /v1/schedules/{name}`
+pub(crate) async fn put(call: Call) -> Reply {
+    let body: ScheduleBody = call.body()?;
+    let name = Name::parse("name", call.segment("name"))?;
+    let timing = match (body.cron, body.every) {
+        (Some(cron), None) => Timing::Cron(cron),
+        (None, Some(every)) => Timing::Every(every.ms()),
+        (None, None) => return Err(Invalid::new("cron", "none", "give `cron` or `every`").into()),
+        (Some(_), Some(_)) => {
+            return Err(Invalid::new("every", "given", "give `cron` or `every`, not both").into());
+        }
+    };
+    let job = body.job.resolve(&*call.app.policies().await?)?;
+    call.who.check_queue(&job.facts.queue)?;
+    if let Some(state) = call.store().schedule(name.clone(), None).await? {
+        call.who.check_queue(&state.schedule.job.queue)?;
+    }
+    let payload = job.payload.as_ref().map(|payload| serde_json::from_slice(payload.as_bytes())).transpose();
+    let unreadable = |_| Invalid::new("job.payload", "bytes", "a schedule's payload is JSON");
+    let schedule = Schedule {
+        timing,
+        timezone: body.timezone.unwrap_or_else(|| "UTC".into()),
+        payload: payload.map_err(unreadable)?,
+        job: job.facts,
+        missed: match body.missed {
+            None | Some(MissedWord::Once) => Missed::Once,
+            Some(MissedWord::Skip) => Missed::Skip,
+            Some(MissedWord::All) => Missed::All,
+        },
+        missed_max: body.missed_max.unwrap_or(MISSED_DEFAULT),
+        overlap: match body.overlap {
+            None | Some(OverlapWord::Allow) => Overlap::Allow,
+            Some(OverlapWord::Skip) => Overlap::Skip,
+            Some(OverlapWord::Cancel) => Overlap::Cancel,
+        },
+        jitter_ms: body.jitter.map_or(0, Span::ms),
+        starts_at: body.starts_at.map(|at| at.0),
+        ends_at: body.ends_at.map(|at| at.0),
+    };
+    let request =
+        PutSchedule { name, schedule, expected_version: body.expected_version, actor: call.actor() };
+    ok(&ScheduleShape::of(call.store().put_schedule(request, None).await??))
+}
+
+/// That it is gone.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ScheduleRemoved)]
+pub(crate) struct Removed {
+    removed: String,
+}
+
+/// `DELETE /v1/schedules/{name}`
+pub(crate) async fn remove(call: Call) -> Reply {
+    let name = find(&call).await?.name;
+    call.store().remove_schedule(RemoveSchedule { name: name.clone(), actor: call.actor() }, None).await??;
+    ok(&Removed { removed: name.to_string() })
+}
+
+/// `POST /v1/schedules/{name}/pause`
+pub(crate) async fn pause(call: Call) -> Reply {
+    set_paused(&call, true).await
+}
+
+/// `POST /v1/schedules/{name}/resume`
+pub(crate) async fn resume(call: Call) -> Reply {
+    set_paused(&call, false).await
+}
+
+async fn set_paused(call: &Call, pause: bool) -> Reply {
+    let request = PauseSchedule { name: find(call).await?.name, pause, actor: call.actor() };
+    ok(&ScheduleShape::of(call.store().pause_schedule(request, None).await??))
+}
+
+/// The slots ahead.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = NextSlots)]
+pub(crate) struct NextSlots {
+    next: Vec<Time>,
+}
+
+/// `GET /v1/schedules/{name}/next`
+pub(crate) async fn next(call: Call) -> Reply {
+    let n = within("n", call.query.number("n")?.unwrap_or(NEXT), 1, PAGE_MAX as i64)?;
+    let state = find(&call).await?;
+    let slots = state.schedule.slots(state.created_at)?;
+    let mut next: Vec<Time> = state.next_at.map(Time).into_iter().collect();
+    while (next.len() as i64) < n
+        && let Some(slot) = next.last().and_then(|last| slots.after(last.0))
+    {
+        next.push(Time(slot));
+    }
+    ok(&NextSlots { next })
+}
+
+/// A job that a schedule enqueued because somebody asked.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Triggered)]
+pub(crate) struct Triggered {
+    id: String,
+}
+
+/// `POST /v1/schedules/{name}/trigger`
+pub(crate) async fn trigger(call: Call) -> Reply {
+    let state = find(&call).await?;
+    let job = state.schedule.job_now(&state.name, fresh::job_id())?;
+    let id = job.id.to_string();
+    let request = Enqueue { jobs: vec![job], actor: call.actor(), idempotency: None };
+    call.store().enqueue(request, None).await?.map_err(|refused| Problem::from(refused.refusal))?;
+    json(StatusCode::CREATED, &Triggered { id })
+}
+
+/// Who leads: whose services run that one process runs for all.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Leader)]
+pub(crate) struct LeaderShape {
+    /// Who leads, or led last; null if nobody ever did.
+    holder: Option<String>,
+    /// Grows with every change of leader.
+    epoch: i64,
+    /// Until when, if it is not renewed.
+    expires_at: Option<Time>,
+    /// Whether it leads now.
+    leads: bool,
+}
+
+/// `GET /v1/leader`
+pub(crate) async fn leader(call: Call) -> Reply {
+    let term = call.store().term(Leading::term(), None).await?;
+    let now = fresh::wall_clock();
+    ok(&LeaderShape {
+        leads: term.as_ref().is_some_and(|term| term.expires_at > now),
+        epoch: term.as_ref().map_or(0, |term| term.epoch),
+        expires_at: term.as_ref().map(|term| Time(term.expires_at)),
+        holder: term.map(|term| term.holder.to_string()),
+    })
+}
