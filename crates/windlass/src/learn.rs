@@ -16,6 +16,9 @@ pub struct Steps;
 #[doc = include_str!("../../../docs/learn/waits-and-approvals.md")]
 pub struct WaitsAndApprovals;
 
+#[doc = include_str!("../../../docs/learn/schedules.md")]
+pub struct Schedules;
+
 #[cfg(feature = "postgres")]
 #[doc = include_str!("../../../docs/learn/transactions-and-fencing.md")]
 pub struct TransactionsAndFencing;
