@@ -97,6 +97,8 @@ impl Out {
         let width = fields.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
         for (name, value) in fields {
             let name = format!("{name:width$}");
+            // The lines of a longer text stand below one another.
+            let value = value.replace('\n', &format!("\n{:width$}  ", ""));
             self.line(format!("{}  {value}", self.dim(&name)));
         }
     }

@@ -28,8 +28,10 @@ pub async fn approvals(command: ApprovalsCommand, door: &ApiClient, out: &Out) -
                 let row = |approval: &Value| {
                     let votes = format!("{}/{}", text(&approval["approved"]), text(&approval["required"]));
                     let (id, job, name) = (&approval["id"], &approval["job_id"], &approval["name"]);
-                    let (expires, prompt) =
-                        (moment(&approval["expires_at"]), out.short(&text(&approval["prompt"]), 60));
+                    let (expires, prompt) = (
+                        moment(&approval["expires_at"]),
+                        out.short(&show::one_line(&approval["prompt"]), 60),
+                    );
                     vec![text(id), text(job), text(name), text(&approval["status"]), votes, expires, prompt]
                 };
                 let rows: Vec<_> = list(page, "approvals").iter().map(row).collect();

@@ -1,6 +1,6 @@
 //! Documents of the API made readable for people.
 
-use crate::out::{Out, plain};
+use crate::out::{Out, lines, plain};
 use crate::shape::Reply;
 use serde_json::Value;
 
@@ -21,6 +21,19 @@ pub fn text(value: &Value) -> String {
         Value::String(text) => plain(text),
         other => plain(&other.to_string()),
     }
+}
+
+/// A text of several lines, each without control characters.
+fn paragraph(value: &Value) -> String {
+    value.as_str().map(lines).unwrap_or_default()
+}
+
+/// A text of several lines as one.
+pub fn one_line(value: &Value) -> String {
+    value
+        .as_str()
+        .map(|text| plain(&text.split_whitespace().collect::<Vec<_>>().join(" ")))
+        .unwrap_or_default()
 }
 
 /// A value as JSON: what was given must be told from what it looks like. Nothing for null.
@@ -124,7 +137,10 @@ pub fn job(out: &Out, job: &Value) {
     }
     let error = &job["error"];
     if !error.is_null() {
-        put("error", format!("{}: {}", text(&error["code"]), out.short(&text(&error["message"]), 2_000)));
+        put(
+            "error",
+            format!("{}: {}", text(&error["code"]), out.short(&paragraph(&error["message"]), 2_000)),
+        );
     }
     put("version", text(&job["version"]));
     out.fields(&fields);

@@ -215,6 +215,42 @@ fn a_server_is_looked_at_from_outside() {
     assert!(found.out.contains("it is looker, with viewer"), "{}", found.out);
 }
 
+/// An error of several lines, as programs write them, is read line by line.
+#[test]
+fn newlines_survive() {
+    let mut bed = Bed::new();
+    let id = bed.enqueue(&["k", "--max-retries", "0"]);
+    let (url, _) = bed.serve("serve");
+    let post = |path: &str, body: Value| {
+        let body = body.to_string();
+        let words = [
+            "-sS",
+            "-X",
+            "POST",
+            "-H",
+            "content-type: application/json",
+            "-d",
+            &body,
+            &format!("{url}{path}"),
+        ];
+        ran(std::process::Command::new("curl").args(words).output().unwrap()).ok().json()
+    };
+    let held = post(&format!("/v1/jobs/{id}/claim"), json!({ "worker_id": "w" }));
+    let token = held["job"]["lease"]["token"].clone();
+    let ask = json!({ "lease_token": token, "name": "a", "prompt": "first\nsecond" });
+    post(&format!("/v1/jobs/{id}/approvals"), ask);
+    let error = json!({ "code": "broken", "message": "it broke:\n  in line 7\u{1b}[2J\n  of main" });
+    post(&format!("/v1/jobs/{id}/fail"), json!({ "lease_token": token, "error": error }));
+    let shown = bed.run(&["jobs", "show", &id]).ok().out;
+    let lines: Vec<&str> = shown.lines().collect();
+    let at = lines.iter().position(|line| line.ends_with("broken: it broke:")).expect(&shown);
+    assert!(
+        lines[at + 1].ends_with("  in line 7\u{fffd}[2J") && lines[at + 2].ends_with("  of main"),
+        "{shown}"
+    );
+    assert!(bed.run(&["approvals", "ls"]).ok().out.contains("first second"));
+}
+
 #[test]
 fn nobody_listening_is_said_as_such() {
     let bed = Bed::new();

@@ -77,7 +77,7 @@ export function queues(root, view) {
   live(root, "Queues", { ...view, types }, (signal) => get("/v1/queues", {}, signal), ({ queues: all }, look) =>
     all.length === 0
       ? empty("No queues yet", "A queue is there as soon as a job is in it:", "windlass enqueue report --queue reports")
-      : table(["Queue", "Due", "Oldest due", "In /s", "Started /s", "Done /s", "Dead /s", "Falls back to", ""],
+      : table(["Queue", "Due", "Oldest due", "In /s", "Started /s", "Done /s", "Dead /s", "Defaults", ""],
           all.map((queue) => h("tr", null,
             h("td", null, h("a", { href: `#/jobs?${new URLSearchParams({ queue: queue.name })}` }, queue.name), queue.paused && h("span", { class: "flag" }, icon("waiting"), "paused ", ago(queue.paused.at), ` by ${queue.paused.by}`)),
             h("td", { class: "num" }, queue.due_capped ? "10k+" : many(Number(queue.due))),
