@@ -363,7 +363,9 @@ async fn an_expired_cursor_is_told_once_and_a_new_stream_goes_on() {
         let mut events = listen(&bed, "/v1/feed", None).await;
         bed.put_job(json!({})).await;
         let told = events.next().await.expect("an event");
-        let page = bed.get(&format!("/v1/feed?after={}", told.id)).await.is(200);
+        let page = bed.request(reqwest::Method::GET, &format!("/v1/feed?after={}", told.id));
+        let page = soon("a page", page.header("accept", "application/json").send()).await.expect("an answer");
+        let page = bed::Answer::of(page).await.is(200);
         let adopt = windlass_store::Adopt { actor: windlass_core::Actor::api() };
         bed.store().adopt(adopt, None).await.expect("the store answers");
         assert!(events.next().await.is_none(), "the stream ends");
