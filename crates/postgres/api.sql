@@ -1,6 +1,7 @@
 -- What people call from SQL, in their own transaction: enqueue, cancel, signal, assert_lease, complete, and stable views.
 -- Second copies of rules of core, compared with them by the differential test: enqueue of core/src/enqueue.rs, cancel of
--- operate.rs, signal, assert_lease and complete of decide.rs; their limits are those of limits.rs (tests/limits.rs).
+-- operate.rs, signal, assert_lease and complete of decide.rs; a colon and the name of a limit stand for it,
+-- put in when this text is loaded (src/limits.rs).
 -- Re-created like guard.sql. Errors have SQLSTATEs of their own, class WL.
 --   WL005 invalid value   WL006 no such job   WL007 the job has finished   WL008 not leased   WL009 lease expired
 --   WL010 lease mismatch  WL011 event key used for something else  WL012 the id is taken: job_exists
@@ -14,9 +15,9 @@ $$;
 
 CREATE OR REPLACE FUNCTION windlass.check_name(field text, value text) RETURNS void LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-  IF value IS NULL OR value !~ '^[A-Za-z0-9._:-]{1,128}$' THEN
-    RAISE EXCEPTION '% is %: must be 1 to 128 characters of A-Z a-z 0-9 . _ : -', field, quote_nullable(left(value, 60))
-      USING ERRCODE = 'WL005';
+  IF value IS NULL OR value !~ '^[A-Za-z0-9._:-]{1,:NAME_MAX_BYTES}$' THEN
+    RAISE EXCEPTION '% is %: must be 1 to :NAME_MAX_BYTES characters of A-Z a-z 0-9 . _ : -', field,
+      quote_nullable(left(value, 60)) USING ERRCODE = 'WL005';
   END IF;
 END $$;
 
@@ -34,16 +35,16 @@ CREATE OR REPLACE FUNCTION windlass.check_depth(field text, value json) RETURNS 
 DECLARE
   brackets text := value::text;
 BEGIN
-  IF length(brackets) - length(translate(brackets, '[{', '')) <= 64 THEN
+  IF length(brackets) - length(translate(brackets, '[{', '')) <= :JSON_DEPTH_MAX THEN
     RETURN;
   END IF;
   brackets := regexp_replace(brackets, '"([^"\\]|\\.)*"', '', 'g');
   brackets := translate(regexp_replace(brackets, '[^][{}]', '', 'g'), '{}', '[]');
-  FOR level IN 1..64 LOOP
+  FOR level IN 1.. :JSON_DEPTH_MAX LOOP
     brackets := replace(brackets, '[]', '');
   END LOOP;
   IF brackets <> '' THEN
-    RAISE EXCEPTION '% is nested too deep: must be at most 64 levels', field USING ERRCODE = 'WL005';
+    RAISE EXCEPTION '% is nested too deep: must be at most :JSON_DEPTH_MAX levels', field USING ERRCODE = 'WL005';
   END IF;
 END $$;
 
@@ -62,8 +63,8 @@ BEGIN
   END IF;
   whole := CASE jsonb_typeof(given) WHEN 'object' THEN whole || given ELSE '{}' END;
   IF (SELECT count(*) FROM jsonb_object_keys(whole)) <> 4 OR jsonb_typeof(whole -> 'jitter') <> 'boolean'
-    OR NOT (whole @@ '$.base_ms >= 0 && $.base_ms <= 315619200000 && $.base_ms.floor() == $.base_ms
-      && $.max_ms >= 0 && $.max_ms <= 315619200000 && $.max_ms.floor() == $.max_ms
+    OR NOT (whole @@ '$.base_ms >= 0 && $.base_ms <= :HORIZON_MS && $.base_ms.floor() == $.base_ms
+      && $.max_ms >= 0 && $.max_ms <= :HORIZON_MS && $.max_ms.floor() == $.max_ms
       && $.multiplier >= 1 && $.multiplier <= 1000') IS TRUE THEN
     RAISE EXCEPTION 'backoff is %: has base_ms, max_ms, multiplier from 1 to 1000 and jitter', given USING ERRCODE = 'WL005';
   END IF;
@@ -125,25 +126,27 @@ BEGIN
   existed := false;
   payload_differs := false;
   priority := coalesce(priority, 0);
-  max_retries := coalesce(max_retries, 3);
+  max_retries := coalesce(max_retries, :MAX_RETRIES_DEFAULT);
   unique_policy := coalesce(unique_policy, 'succeeded');
   IF tags IS NOT NULL THEN
     tags := ARRAY(SELECT unnest(tags));
   END IF;
   PERFORM windlass.check_name('kind', kind), windlass.check_name('queue', queue);
   PERFORM windlass.check_name('tag', t) FROM unnest(tags) t;
-  PERFORM windlass.check_within('tags', cardinality(tags), 0, 16), windlass.check_within('priority', priority, -5, 5),
-    windlass.check_within('max_retries', max_retries, 0, 100),
-    windlass.check_within('timeout', windlass.ms(timeout), 0, 2592000000),
-    windlass.check_within('lease', windlass.ms(lease), 1000, 86400000),
-    windlass.check_within('grace', windlass.ms(grace), 0, 86400000),
-    windlass.check_within('delay', windlass.ms(delay), 0, 315619200000),
-    windlass.check_within('payload', length(bytes), 0, 16777216),
+  PERFORM windlass.check_within('tags', cardinality(tags), 0, :TAGS_MAX),
+    windlass.check_within('priority', priority, :PRIORITY_MIN, :PRIORITY_MAX),
+    windlass.check_within('max_retries', max_retries, 0, :MAX_RETRIES_MAX),
+    windlass.check_within('timeout', windlass.ms(timeout), 0, :TIMEOUT_MAX_MS),
+    windlass.check_within('lease', windlass.ms(lease), :LEASE_MIN_MS, :LEASE_MAX_MS),
+    windlass.check_within('grace', windlass.ms(grace), 0, :GRACE_MAX_MS),
+    windlass.check_within('delay', windlass.ms(delay), 0, :HORIZON_MS),
+    windlass.check_within('payload', length(bytes), 0, :PAYLOAD_MAX_BYTES),
     windlass.check_depth('payload', payload),
-    windlass.check_within('metadata', octet_length(metadata::text), 0, 16384),
-    windlass.check_within('agent_id', octet_length(agent_id), 1, 128),
-    windlass.check_within('unique_ttl', windlass.ms(unique_ttl), 1, 315619200000);
-  IF due NOT BETWEEN at - interval '315619200 seconds' AND at + interval '315619200 seconds' THEN
+    windlass.check_within('metadata', octet_length(metadata::text), 0, :METADATA_MAX_BYTES),
+    windlass.check_within('agent_id', octet_length(agent_id), 1, :ID_TEXT_MAX_BYTES),
+    windlass.check_within('unique_ttl', windlass.ms(unique_ttl), 1, :HORIZON_MS);
+  IF due NOT BETWEEN at - interval ':HORIZON_MS milliseconds'
+    AND at + interval ':HORIZON_MS milliseconds' THEN
     RAISE EXCEPTION 'run_at is %: must be within ten years', due USING ERRCODE = 'WL005';
   END IF;
   IF agent_id ~ '[\u0001-\u001f\u007f-\u009f]' THEN
@@ -154,8 +157,8 @@ BEGIN
   END IF;
   IF metadata IS NOT NULL AND jsonb_typeof(metadata) <> 'object' THEN
     RAISE EXCEPTION 'metadata is %: must be an object', jsonb_typeof(metadata) USING ERRCODE = 'WL005';
-  ELSIF jsonb_path_exists(metadata, '$.**{64}') THEN
-    RAISE EXCEPTION 'metadata is nested too deep: must be at most 64 levels' USING ERRCODE = 'WL005';
+  ELSIF jsonb_path_exists(metadata, '$.**{:JSON_DEPTH_MAX}') THEN
+    RAISE EXCEPTION 'metadata is nested too deep: must be at most :JSON_DEPTH_MAX levels' USING ERRCODE = 'WL005';
   ELSIF jsonb_path_exists(metadata, '$.** ? (@ > 1e308 || @ < -1e308)') THEN
     RAISE EXCEPTION 'metadata is out of range: its numbers must be between -1e308 and 1e308' USING ERRCODE = 'WL005';
   END IF;
@@ -167,7 +170,7 @@ BEGIN
     RAISE EXCEPTION 'unique_by is %: must be payload, without a unique_key', unique_by USING ERRCODE = 'WL005';
   END IF;
   IF unique_key IS NOT NULL THEN
-    PERFORM windlass.check_within('unique_key', octet_length(unique_key), 1, 512);
+    PERFORM windlass.check_within('unique_key', octet_length(unique_key), 1, :KEY_MAX_BYTES);
     scope := CASE coalesce(unique_scope, 'queue') WHEN 'queue' THEN jsonb_build_object('queue', queue)
       WHEN 'kind' THEN jsonb_build_object('kind', kind) END;
     IF scope IS NULL OR unique_policy NOT IN ('active', 'succeeded', 'forever', 'ttl')
@@ -255,7 +258,7 @@ END $$;
 -- taken, the id of the job that has it.
 CREATE OR REPLACE FUNCTION windlass.enqueue(
   kind text, payload json DEFAULT NULL, queue text DEFAULT 'default', priority int DEFAULT 0,
-  run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL, max_retries int DEFAULT 3, timeout interval DEFAULT NULL,
+  run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL, max_retries int DEFAULT :MAX_RETRIES_DEFAULT, timeout interval DEFAULT NULL,
   lease interval DEFAULT NULL, grace interval DEFAULT NULL, backoff jsonb DEFAULT NULL, agent_id text DEFAULT NULL,
   metadata jsonb DEFAULT NULL, tags text[] DEFAULT NULL, unique_key text DEFAULT NULL, unique_by text DEFAULT NULL,
   unique_scope text DEFAULT NULL, unique_policy text DEFAULT 'succeeded', unique_ttl interval DEFAULT NULL,
@@ -318,7 +321,8 @@ DECLARE
   who text;
 BEGIN
   row := windlass.assert_lease(job, token);
-  PERFORM windlass.check_within('result', octet_length(result::text), 0, 16777216), windlass.check_depth('result', result);
+  PERFORM windlass.check_within('result', octet_length(result::text), 0, :PAYLOAD_MAX_BYTES),
+    windlass.check_depth('result', result);
   at := greatest(clock_timestamp(), row.updated_at);
   who := 'worker:' || row.worker_id;
   PERFORM set_config('windlass_guard.door', 'open', true);
@@ -347,8 +351,8 @@ DECLARE
 BEGIN
   force := coalesce(force, false);
   force_after := coalesce(force_after, '30 seconds');
-  PERFORM windlass.check_within('reason', octet_length(reason), 0, 4096),
-    windlass.check_within('force_after', windlass.ms(force_after), 0, 86400000);
+  PERFORM windlass.check_within('reason', octet_length(reason), 0, :TEXT_MAX_BYTES),
+    windlass.check_within('force_after', windlass.ms(force_after), 0, :LEASE_MAX_MS);
   PERFORM 1 FROM windlass.jobs p WHERE p.id = (SELECT parent_id FROM windlass.jobs j WHERE j.id = job) FOR UPDATE;
   SELECT * INTO row FROM windlass.jobs j WHERE j.id = job FOR UPDATE;
   IF NOT FOUND THEN
@@ -395,9 +399,10 @@ DECLARE
   woke boolean;
   noticed boolean;
 BEGIN
-  PERFORM windlass.check_name('name', name), windlass.check_within('payload', octet_length(payload::text), 0, 65536),
+  PERFORM windlass.check_name('name', name),
+    windlass.check_within('payload', octet_length(payload::text), 0, :EVENT_PAYLOAD_MAX_BYTES),
     windlass.check_depth('payload', payload),
-    windlass.check_within('key', octet_length(key), 1, 512);
+    windlass.check_within('key', octet_length(key), 1, :KEY_MAX_BYTES);
   IF key LIKE 'windlass:%' THEN
     RAISE EXCEPTION 'key is %: must not start with windlass:, which is the engine''s own', key USING ERRCODE = 'WL005';
   END IF;

@@ -21,6 +21,7 @@ mod enqueue;
 mod error;
 mod feed;
 mod lease;
+mod limits;
 mod list;
 mod lost;
 mod migrate;

@@ -9,6 +9,7 @@
 //! locks begins again. So nobody behind it stands still for longer than a second.
 
 use crate::error::{Failure, OpenError, Tried};
+use crate::limits::with_limits;
 use crate::param::params;
 use crate::pool::Connections;
 use crate::{app_role, cached_plans};
@@ -64,7 +65,7 @@ impl Plan {
             parts: vec![
                 part("guard", include_str!("../guard.sql")),
                 part("feed", include_str!("../feed.sql")),
-                part("api", include_str!("../api.sql")),
+                part("api", &with_limits(include_str!("../api.sql"))),
                 part("triggers", include_str!("../triggers.sql")),
                 part("views", include_str!("../views.sql")),
             ],
