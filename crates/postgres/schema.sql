@@ -83,7 +83,7 @@ TABLE job_events (
   parent_id uuid,
   tags text[],
   CONSTRAINT job_events_pkey PRIMARY KEY (job_id, version)
-) WITH (autovacuum_vacuum_insert_scale_factor=0.05, autovacuum_analyze_scale_factor=0.05)
+) WITH (autovacuum_vacuum_insert_scale_factor=0.05, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=50000, autovacuum_vacuum_cost_delay=0)
 
 TABLE job_keys (
   scope text NOT NULL,
@@ -252,6 +252,7 @@ INDEX job_events_parent ON job_events USING btree (parent_id,
   job_id) WITH (deduplicate_items=off) WHERE (parent_id IS NOT NULL)
 INDEX job_events_seq ON job_events USING btree (seq) WITH (deduplicate_items=off)
 INDEX job_events_tags ON job_events USING gin (tags) WHERE (tags IS NOT NULL)
+INDEX job_keys_expiry ON job_keys USING btree (expires_at) WHERE (expires_at IS NOT NULL)
 INDEX job_keys_job ON job_keys USING btree (job_id)
 INDEX jobs_assigned ON jobs USING btree (assigned_to, id) WITH (deduplicate_items=off) WHERE (assigned_to IS NOT NULL)
 INDEX jobs_dead ON jobs USING btree (dead, dead_at, id) WITH (deduplicate_items=off) WHERE (dead IS NOT NULL)

@@ -201,6 +201,8 @@ CREATE INDEX job_events_parent ON job_events (parent_id, job_id) WHERE parent_id
 
 CREATE UNIQUE INDEX job_events_version ON job_events (job_id, version);
 
+CREATE INDEX job_keys_expiry ON job_keys (expires_at) WHERE expires_at IS NOT NULL;
+
 CREATE INDEX job_keys_job ON job_keys (job_id);
 
 CREATE INDEX job_tags_job ON job_tags (job_id);

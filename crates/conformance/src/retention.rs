@@ -18,6 +18,7 @@ macro_rules! retention_laws {
             a_job_that_changed_since_the_archive_is_kept,
             keys_outlive_jobs,
             a_key_keeps_how_its_removed_job_ended,
+            keys_whose_time_is_over_are_forgotten,
             a_removed_id_is_as_good_as_new,
             a_removed_parent_holds_up_nobody,
             racing_purges_and_redrives_have_one_winner,
@@ -35,7 +36,7 @@ async fn finished(bed: &Bed, ms: i64) -> JobId {
     held.job.id
 }
 
-/// J2
+/// J2, T9
 pub async fn finished_jobs_are_archived_whole_and_oldest_end_first(bed: Bed) {
     let held = bed.a_held_job("w", at(0)).await;
     let lines =
@@ -58,7 +59,7 @@ pub async fn finished_jobs_are_archived_whole_and_oldest_end_first(bed: Bed) {
     assert_eq!(whole.logs.iter().map(|l| l.line.as_str()).collect::<Vec<_>>(), ["one", "two"]);
 }
 
-/// J3
+/// J3, T9, R11
 pub async fn a_purged_job_is_gone_everywhere(bed: Bed) {
     let mut job = bed.job("work");
     job.facts.tags = vec![name("x")];
@@ -93,7 +94,7 @@ pub async fn a_purged_job_is_gone_everywhere(bed: Bed) {
     assert_eq!(bed.row(other).await.status, Status::Completed, "nobody else is touched");
 }
 
-/// M2, R1
+/// M2, R1, T9
 pub async fn a_live_job_is_never_removed(bed: Bed) {
     for status in Status::ALL.into_iter().filter(|s| !s.is_terminal()) {
         let id = bed.a_job_that_is(status, 0).await;
@@ -104,7 +105,7 @@ pub async fn a_live_job_is_never_removed(bed: Bed) {
     }
 }
 
-/// R1
+/// R1, T9
 pub async fn a_job_that_changed_since_the_archive_is_kept(bed: Bed) {
     let id = finished(&bed, 0).await;
     bed.appends(note(id, "noted"), at(1)).await.expect("a finished job takes notes");
@@ -185,6 +186,31 @@ pub async fn a_key_keeps_how_its_removed_job_ended(bed: Bed) {
     bed.settles(&held, completes(), at(2_000)).await.expect("the holder may complete");
     assert_eq!(purges(&bed, vec![(keyless, 3)], 2_000).await, [Ok(())]);
     assert_eq!((purged(keyless).await, purged(bed.id()).await), (None, None), "no key, nothing is kept");
+}
+
+/// T3, T9: a key that holds for a time is forgotten once that is over, by the sweep, so that keys of removed jobs do not pile up.
+pub async fn keys_whose_time_is_over_are_forgotten(bed: Bed) {
+    let purged = |id, ms| {
+        let store = bed.store.clone();
+        async move { store.purged(id, at(ms)).await.expect("the store answers") }
+    };
+    let mut ids = Vec::new();
+    for (n, policy) in [(0, Policy::Ttl(1_000)), (1, Policy::Ttl(5_000)), (2, Policy::Forever)] {
+        let mut job = bed.job("work");
+        let unique = Unique { scope: Scope::Kind(name("work")), key: key(&format!("k{n}")), policy };
+        job.facts.unique = Some(unique);
+        let held = bed.holds("w", job, at(0)).await;
+        bed.settles(&held, completes(), at(0)).await.expect("the holder may complete");
+        assert_eq!(purges(&bed, vec![(held.job.id, 3)], 0).await, [Ok(())]);
+        ids.push(held.job.id);
+    }
+    for (ms, left) in [(999, [true, true, true]), (1_000, [false, true, true]), (9_000, [false, false, true])]
+    {
+        bed.sweeps(at(ms)).await;
+        for (id, left) in ids.iter().zip(left) {
+            assert_eq!(purged(*id, ms).await, left.then_some(Status::Completed), "at {ms}");
+        }
+    }
 }
 
 /// J3: what a purge left behind of a job would be in the way of another under its id.

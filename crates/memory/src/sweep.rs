@@ -10,6 +10,7 @@ impl State {
     /// Acts on jobs past their deadline, soonest first. A job that nothing can be done about takes no place.
     pub fn sweep(&mut self, request: Sweep, now: Timestamp) -> Vec<Swept> {
         self.answers.retain(|_, answer| answer.expires_at > now);
+        self.holds.retain(|_, hold| hold.is_held(now));
         let mut swept = Vec::new();
         let mut place = None;
         while swept.len() < request.limit.min(BATCH_MAX) {

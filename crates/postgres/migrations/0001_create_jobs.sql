@@ -156,7 +156,9 @@ CREATE TABLE windlass.job_events (
   parent_id  uuid,
   tags       text[],
   PRIMARY KEY (job_id, version) WITH (fillfactor = 40)
-) WITH (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
+) WITH (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05,
+  -- A purge removes events by the million: their room is to be used again before the table has grown by a fifth.
+  autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 50000, autovacuum_vacuum_cost_delay = 0);
 CREATE UNIQUE INDEX job_events_key ON windlass.job_events (job_id, key) WHERE key IS NOT NULL;
 -- The feed is read along its numbers, from a mark on.
 CREATE INDEX job_events_seq ON windlass.job_events (seq) WITH (deduplicate_items = off);
@@ -188,6 +190,7 @@ CREATE TABLE windlass.job_keys (
   PRIMARY KEY (scope, key)
 );
 CREATE INDEX job_keys_job ON windlass.job_keys (job_id);
+CREATE INDEX job_keys_expiry ON windlass.job_keys (expires_at) WHERE expires_at IS NOT NULL;
 
 -- Where each approval stands; prompt and votes are events of its job.
 CREATE TABLE windlass.approvals (

@@ -17,6 +17,7 @@ const WRITES: &[(&str, &str)] = &named![
     "enqueue",
     "extend",
     "forget_answers",
+    "forget_keys",
     "free_keys",
     "hold_job",
     "insert_job",

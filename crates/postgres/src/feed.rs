@@ -124,7 +124,7 @@ pub(crate) async fn arrive(client: &Client, texts: &Texts) -> Result<(), tokio_p
     let Some(row) = rows.first() else { return Ok(()) };
     let (mut incarnation, moved): (i32, bool) = (row.try_get(0)?, row.try_get(1)?);
     if moved {
-        client.batch_execute("BEGIN; SET LOCAL lock_timeout = '5s'").await?;
+        client.batch_execute("BEGIN; SET LOCAL lock_timeout = '1s'").await?;
         let adopted = client.query_typed(&texts.of(sql!("adopt")), params![false]).await;
         client.batch_execute(if adopted.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
         incarnation = adopted?.first().map_or(Ok(incarnation), |row| row.try_get(0))?;

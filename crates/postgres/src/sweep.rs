@@ -119,12 +119,13 @@ async fn act_one_by_one(connections: &Arc<Connections>, ids: &[JobId], now: Now)
 }
 
 impl Tx<'_> {
-    /// Jobs past their deadline. Answers whose time is over are forgotten on the way: most sweeps are this look and no
+    /// Jobs past their deadline. Answers and keys whose time is over are forgotten on the way: most sweeps are this look and no
     /// more, in every idle worker, and one transaction is enough for it.
     async fn overdue(&self, limit: i64, behind: Option<(Timestamp, JobId)>) -> Tried<Vec<Overdue>> {
         let now = Ts(self.now().await?);
         let (deadline_at, id) = (behind.map(|(at, _)| Ts(at)), behind.map(|(_, id)| uuid(id)));
-        let (forgets, finds) = (params![now, limit], params![now, limit, deadline_at, id]);
+        let (forgets, frees, finds) =
+            (params![now, limit], params![now, limit], params![now, limit, deadline_at, id]);
         let found = |r: &Row| {
             let mut c = Columns::new(r, 0);
             Ok(Overdue {
@@ -133,9 +134,10 @@ impl Tx<'_> {
                 parent: c.get::<Option<Uuid>>()?.map(|id| JobId::from_bytes(id.into_bytes())),
             })
         };
-        let ((), overdue) = tokio::try_join!(
+        let ((), (), overdue) = tokio::try_join!(
             biased;
             self.execute(sql!("forget_answers"), forgets),
+            self.execute(sql!("forget_keys"), frees),
             self.all(sql!("overdue"), finds, found)
         )?;
         Ok(overdue)

@@ -389,6 +389,7 @@ fn every_statement_on_jobs_is_planned() {
         "out_of_line",
         "mend_line",
         "logged_jobs",
+        "set_aside",
         "unique_keys",
         "insert_job",
         "move_job",

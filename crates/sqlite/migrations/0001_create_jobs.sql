@@ -123,6 +123,7 @@ CREATE TABLE job_keys (
   PRIMARY KEY (scope, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX job_keys_job ON job_keys (job_id);
+CREATE INDEX job_keys_expiry ON job_keys (expires_at) WHERE expires_at IS NOT NULL;
 
 -- Where each approval stands; prompt and votes are events of its job.
 CREATE TABLE approvals (

@@ -11,6 +11,7 @@ impl Tx<'_, '_> {
     pub(crate) fn sweep(&self, request: &Sweep, now: Timestamp) -> Tried<Vec<Swept>> {
         let limit = request.limit.min(BATCH_MAX) as i64;
         self.execute(sql!("forget_answers"), (now.as_micros(), limit))?;
+        self.execute(sql!("forget_keys"), (now.as_micros(), limit))?;
         let overdue =
             self.all(sql!("overdue"), (now.as_micros(), limit), |r| Ok(JobId::from_bytes(r.get(0)?)))?;
         let mut swept = Vec::new();
