@@ -1,6 +1,7 @@
 -- Hands a job that this transaction made to a worker that waits for it, unless it is for later or its queue is paused.
 -- $1 id  $2 worker  $3 secret  $4 lease_ms  $5 the claim's number  $6 now or null
 -- Nobody else sees the row yet, so nothing is locked, passed over or put in order.
+-- Mirrors core's decide() for Command::Claim of a job that was only created.
 -- Differs: SQLite claims it by its id.
 WITH moment AS MATERIALIZED (
   SELECT coalesce($6::timestamptz, clock_timestamp()) AS now

@@ -5,6 +5,7 @@
 -- $17 details  $18 is_json  $19 payloads  $20 agents  $21 tags, joined by commas
 -- A list that has nothing to say is empty, and one that says the same of every job says it once: to take a long one apart
 -- costs as much as an entry of an index.
+-- Mirrors core's NewJob::created() and Job::created().
 -- Differs: SQLite writes row by row.
 WITH moment AS MATERIALIZED (
   SELECT coalesce($1::timestamptz, clock_timestamp()) AS now

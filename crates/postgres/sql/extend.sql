@@ -2,6 +2,7 @@
 -- refused, is left out, and is looked at by itself.
 -- $1 jobs  $2 lease hashes  $3 extend_ms  $4 now or null
 -- A hold is not touched: when it is looked at, what was renewed is found to be held still.
+-- Mirrors core's renew().
 -- Differs: SQLite renews row by row.
 WITH moment AS MATERIALIZED (
   SELECT coalesce($4::timestamptz, clock_timestamp()) AS now

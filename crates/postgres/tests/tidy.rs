@@ -151,3 +151,13 @@ fn both_stores_name_their_parameters_alike() {
     }
     assert!(both > 20, "{both} statements are compared");
 }
+
+/// What decides in SQL is a second copy of a rule of core, and says of which.
+#[test]
+fn second_copies_name_the_rule_they_mirror() {
+    let all = files("sql", "sql");
+    for file in ["claim", "claim_new", "enqueue", "extend", "settle_complete", "void_approvals"] {
+        let header = split(&all[file]).0;
+        assert!(header.iter().any(|line| line.starts_with("-- Mirrors core's ")), "{file}: {header:?}");
+    }
+}

@@ -1,6 +1,7 @@
 -- Hands out due jobs that nobody holds, many at once. What each becomes, core has decided; this must come to the same.
 -- ?1 rows  ?2 worker  ?3 now  ?4 lease_ms  ?5 secret
 -- Not indexed: by its rowid, whatever the statistics say.
+-- Mirrors core's hand_out().
 -- Differs: the rows were found by due.sql; PostgreSQL finds and moves them in one statement.
 UPDATE jobs NOT INDEXED SET status = 'running', attempt = attempt + 1, version = version + 1, worker_id = ?2, epoch = NULL,
   assignment = NULL, waiting_for = NULL, wait_name = NULL, cancel_requested_at = NULL,

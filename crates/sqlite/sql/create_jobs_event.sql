@@ -1,6 +1,7 @@
 -- The first events of jobs that differ only in id and payload, in the order given.
 -- ?1 per job: its id, whether the payload is JSON or absent, and the payload  ?2 now  ?3 actor  ?4 detail  ?5 kind  ?6 agent
 -- ?7 parent
+-- Mirrors core's NewJob::created().
 INSERT INTO job_events (job_id, version, at, type, actor, attempt, generation, detail, is_json, payload, kind, agent_id,
   parent_id)
 SELECT substr(a.value, 1, 16), 1, ?2, 'job_created', ?3, 0, 0, ?4,

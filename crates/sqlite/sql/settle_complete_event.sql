@@ -2,6 +2,7 @@
 -- Each is held under its own live lease, and nothing follows from its end: it has no parent, no key to free and no
 -- approval, for nothing happened since it was claimed for the first time.
 -- ?1 per job: its id, its lease hash, whether the result is JSON or absent, and the result  ?2 now
+-- Mirrors core's decide() for a completion.
 INSERT INTO job_events (job_id, version, at, type, actor, attempt, generation, lease, is_json, payload)
 SELECT j.id, j.version + 1, ?2, 'job_completed', 'worker:' || j.worker_id, j.attempt, j.generation, j.lease_hash,
   CASE substr(a.value, 33, 1) WHEN x'00' THEN 0 WHEN x'01' THEN 1 END,

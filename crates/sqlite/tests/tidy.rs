@@ -133,3 +133,21 @@ fn files_are_short() {
         }
     }
 }
+
+/// What decides in SQL is a second copy of a rule of core, and says of which.
+#[test]
+fn second_copies_name_the_rule_they_mirror() {
+    let all = files(&here("sql"), "sql");
+    for file in [
+        "claim",
+        "claim_event",
+        "create_jobs",
+        "create_jobs_event",
+        "settle_complete",
+        "settle_complete_event",
+        "void_approvals",
+    ] {
+        let header = split(&all[&here("sql").join(format!("{file}.sql"))]).0;
+        assert!(header.iter().any(|line| line.starts_with("-- Mirrors core's ")), "{file}: {header:?}");
+    }
+}
