@@ -602,7 +602,7 @@ pub async fn step_values_and_checkpoints_above_the_limit_are_refused(bed: Bed) {
     bed.reports(mark(PAYLOAD_MAX_BYTES), at(2)).await.expect("the largest passes");
 }
 
-/// T4
+/// R11, T4
 pub async fn log_lines_are_numbered_and_change_nothing_else(bed: Bed) {
     let held = bed.a_held_job("a", at(0)).await;
     let id = held.job.id;

@@ -7,7 +7,7 @@ use crate::{
 use windlass_core::limits::{APPROVAL_EXPIRES_DEFAULT_MS, APPROVAL_EXPIRES_MAX_MS};
 use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, Voter, WakeOutcome};
 use windlass_core::{Actor, Approval, ApprovalId, Done, Outcome, Refusal, Status, WaitFor, Wake};
-use windlass_store::{ApprovalView, Asked, Claimed, ListApprovals};
+use windlass_store::{ApprovalView, Asked, CastVote, Claimed, ListApprovals};
 
 /// This module's laws, as tests.
 #[macro_export]
@@ -20,11 +20,14 @@ macro_rules! approve_laws {
             an_approval_before_the_wait_answers_it,
             a_denial_fails_the_job_with_the_reason,
             a_denial_before_the_wait_fails_the_job_at_the_wait,
+            a_denial_is_told_with_its_own_reason,
             an_expiry_denies,
             an_expiry_before_the_wait_fails_the_job_at_the_wait,
             a_job_may_pass_several_gates,
             asking_needs_the_lease_and_keeps_to_the_limits,
             asking_again_replaces_the_link,
+            asking_again_keeps_the_votes,
+            a_question_takes_an_id_of_its_own,
             an_approved_gate_is_not_asked_again,
             a_denied_gate_is_asked_anew_after_a_redrive,
             an_open_approval_is_void_when_its_job_ends,
@@ -147,6 +150,22 @@ pub async fn a_denial_before_the_wait_fails_the_job_at_the_wait(bed: Bed) {
     assert_eq!(bed.waits(&held, for_approval("gate"), at(4)).await, Ok(Done::Already(5)));
 }
 
+/// M8: of two gates that were denied, the job fails at the one that it waits for, with the reason given there.
+pub async fn a_denial_is_told_with_its_own_reason(bed: Bed) {
+    let held = bed.a_held_job("w", at(0)).await;
+    for (n, (gate, reason)) in [("first", "too soon"), ("second", "too dear")].into_iter().enumerate() {
+        let (ask, _) = bed.question(&held, gate);
+        let approval = bed.asks(ask, at(1 + n as i64)).await.approval.id;
+        let reason = Some(reason.to_owned());
+        let vote = CastVote { approval, decision: Decision::Deny, voter: key_of("ann", &[]), reason };
+        bed.store.vote(vote, at(1 + n as i64)).await.expect("the store answers").expect("the vote counts");
+    }
+    bed.waits(&held, for_approval("first"), at(3)).await.expect("it ends here");
+    let view = bed.view(held.job.id, at(3)).await;
+    let (error, _) = view.error.expect("a failed job has an error");
+    assert_eq!(error_of(&error), ("approval_denied".to_owned(), "too soon".to_owned()));
+}
+
 /// M8: expiry denies, at the very moment and whether or not a sweep came by.
 pub async fn an_expiry_denies(bed: Bed) {
     let (held, asked, link) = gated(&bed, 0).await;
@@ -246,6 +265,45 @@ pub async fn asking_again_replaces_the_link(bed: Bed) {
     let voted =
         bed.votes(first.id, Decision::Approve, Voter::Link { token: new.to_text(), key: None }, at(3)).await;
     assert_eq!(voted, Ok(Done::Moved(5, Status::Running)));
+}
+
+/// M8: asked again while it is open, the question keeps who voted: nobody is asked twice, and the new link is the same
+/// person as the old.
+pub async fn asking_again_keeps_the_votes(bed: Bed) {
+    let held = bed.a_held_job("w", at(0)).await;
+    let (mut ask, link) = bed.question(&held, "gate");
+    ask.required = 3;
+    let id = bed.asks(ask, at(1)).await.approval.id;
+    let by_link = |link: &LinkToken| Voter::Link { token: link.to_text(), key: None };
+    let vote = |voter, ms| bed.votes(id, Decision::Approve, voter, at(ms));
+    vote(by_link(&link), 2).await.expect("the link has a vote");
+    vote(key_of("ann", &[]), 2).await.expect("ann has a vote");
+    let (mut again, new_link) = bed.question(&held, "gate");
+    again.required = 3;
+    let asked = bed.asks(again, at(3)).await.approval;
+    assert_eq!((asked.id, asked.approved, asked.token_used, asked.asked_at), (id, 2, true, time(1)));
+    assert_eq!(stands(&bed, id).await.votes.len(), 2);
+    assert_eq!(vote(by_link(&link), 4).await, Err(Refusal::ApprovalTokenWrong), "the old link is replaced");
+    assert_eq!(vote(by_link(&new_link), 4).await, Err(Refusal::ApprovalDecided), "the link has voted");
+    assert_eq!(vote(key_of("ann", &[]), 4).await, Err(Refusal::ApprovalDecided), "ann has voted");
+    vote(key_of("bob", &[]), 4).await.expect("bob has not");
+    assert_eq!(stands(&bed, id).await.approval.status, ApprovalStatus::Approved);
+}
+
+/// M8: an approval is found by its id alone, so no two have one.
+pub async fn a_question_takes_an_id_of_its_own(bed: Bed) {
+    let held = bed.a_held_job("w", at(0)).await;
+    let (first, _) = bed.question(&held, "gate");
+    bed.asks(first.clone(), at(1)).await;
+    let other = bed.holds("w", bed.job("work"), at(1)).await;
+    for holder in [&held, &other] {
+        let (mut second, _) = bed.question(holder, "other");
+        second.id = first.id;
+        let before = bed.snapshot(holder.job.id).await;
+        is_invalid(&bed.store.ask(second, at(2)).await.expect("the store answers"), "approval id");
+        bed.is_unchanged(&before).await;
+    }
+    assert_eq!(stands(&bed, first.id).await.approval.job, held.job.id);
 }
 
 /// M8, J11: a resumed run that asks again is told that the gate stands open.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::JoinSet;
-use windlass_core::decide::Claim;
+use windlass_core::decide::{Claim, Command, decide};
 use windlass_core::limits::{CLAIM_MAX, CRASHES_MAX};
 use windlass_core::wait::{WaitFor, WakeOutcome};
 use windlass_core::{
@@ -26,6 +26,7 @@ macro_rules! claim_laws {
             a_claim_hands_out_a_job_under_a_lease,
             nothing_to_do_is_an_empty_answer,
             a_claim_takes_no_more_than_it_asked_for_or_may,
+            many_at_once_are_handed_out_as_one_would_be,
             a_held_job_is_nobody_elses_until_its_lease_is_over,
             a_future_job_is_not_claimable_one_microsecond_early,
             a_retry_is_not_claimable_one_microsecond_early,
@@ -102,6 +103,42 @@ pub async fn a_claim_takes_no_more_than_it_asked_for_or_may(bed: Bed) {
     assert_eq!(bed.claims("w", 3, at(0)).await.len(), 3);
     assert_eq!(bed.claims("w", usize::MAX, at(0)).await.len(), CLAIM_MAX);
     assert_eq!(bed.claims("w", usize::MAX, at(0)).await.len(), 2);
+}
+
+/// Q4, J7: jobs of every shape, handed out by one claim: each stands as the rule has it for one alone.
+pub async fn many_at_once_are_handed_out_as_one_would_be(bed: Bed) {
+    let held: Vec<Claimed> = {
+        bed.enqueue_all((0..3).map(|_| bed.job("work")).collect(), at(0)).await;
+        bed.claims("w", 3, at(0)).await
+    };
+    let outcomes = [waits_for_signal("paid"), Outcome::Release(RunAt::Now), fails_until("again", RunAt::Now)];
+    for (held, outcome) in held.iter().zip(outcomes) {
+        bed.settles(held, outcome, at(1)).await.expect("the holder may settle");
+    }
+    bed.signals(held[0].job.id, "paid", "bank", at(2)).await.expect("it wakes");
+    let mut ids: Vec<JobId> = held.iter().map(|held| held.job.id).collect();
+    for n in 0..4 {
+        let mut job = bed.job("work");
+        job.facts.grace_ms = [0, 700, 700, 0][n];
+        job.facts.timeout_ms = [None, None, Some(5_000), Some(90_000)][n];
+        job.facts.lease_ms = [LeaseMs::new(9_000).ok(), None, LeaseMs::new(7_000).ok(), None][n];
+        ids.push(bed.enqueue(job, at(3)).await.id);
+    }
+    let mut before = Vec::new();
+    for id in &ids {
+        before.push(bed.row(*id).await);
+    }
+    let claim = bed.claim("v");
+    let request = ClaimMany { queues: vec![name("default")], kinds: vec![], max: 10, claim: claim.clone() };
+    let claimed = bed.store.claim(request, at(100)).await.expect("the store answers");
+    assert_eq!(claimed.len(), ids.len());
+    for before in before {
+        let one = decide(&before, Command::Claim(claim.clone()), time(100)).expect("it may be claimed");
+        assert_eq!(bed.row(before.id).await, one.job, "as it is stored");
+        let handed = claimed.iter().find(|held| held.job.id == before.id).expect("it was handed out");
+        assert_eq!(handed.job, one.job, "as it was handed out");
+        assert_eq!(bed.log(before.id).await.last(), Some(&one.event), "as it is logged");
+    }
 }
 
 /// Q4, J7

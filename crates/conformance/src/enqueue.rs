@@ -64,6 +64,8 @@ macro_rules! enqueue_laws {
             a_child_needs_its_parent,
             children_are_counted_by_one_event,
             a_spawn_needs_the_parents_live_lease,
+            nobody_holds_a_parent_of_the_same_request,
+            a_key_that_was_taken_anew_knows_the_new_payload,
             a_repeated_spawn_counts_nothing_twice,
             a_finished_parent_is_only_linked,
         );
@@ -78,7 +80,7 @@ pub async fn a_new_job_is_pending_and_due_at_once(bed: Bed) {
     assert_eq!(bed.types(id).await, ["job_created"]);
 }
 
-/// T1, J2, J10
+/// T1, T2, J2, J10
 pub async fn a_new_job_tells_everything_about_itself(bed: Bed) {
     let mut job = bed.job_in("report.render", "reports");
     job.facts = Facts {
@@ -869,6 +871,37 @@ pub async fn a_spawn_needs_the_parents_live_lease(bed: Bed) {
     early.facts.parent_id = Some(pending);
     let refused = bed.enqueue_refused(vec![early], at(30_004)).await;
     assert_eq!(refused, (0, Refusal::NotLeased(Status::Pending)));
+}
+
+/// T3: a duplicate is compared with the job that holds the key now, not with one that held it before.
+pub async fn a_key_that_was_taken_anew_knows_the_new_payload(bed: Bed) {
+    let keyed = |payload: &str| {
+        let mut job = bed.job("work");
+        let (scope, key) = (Scope::Kind(name("work")), key("k"));
+        job.facts.unique = Some(Unique { scope, key, policy: Policy::Ttl(1_000) });
+        job.payload = Some(json(payload));
+        job
+    };
+    let first = bed.enqueue(keyed("1"), at(0)).await;
+    let second = bed.enqueue(keyed("2"), at(1_000)).await;
+    assert_eq!((first.existed, second.existed, first.id == second.id), (false, false, false));
+    for (payload, payload_differs) in [("2", false), ("1", true)] {
+        let again = bed.enqueue(keyed(payload), at(1_001)).await;
+        assert_eq!(again, Enqueued { id: second.id, existed: true, payload_differs }, "{payload}");
+    }
+}
+
+/// J6, Q6: a parent that comes with its child is held by nobody, whatever token the child brings.
+pub async fn nobody_holds_a_parent_of_the_same_request(bed: Bed) {
+    let parent = bed.job("parent");
+    let mut child = bed.job("child");
+    child.facts.parent_id = Some(parent.id);
+    child.parent_token = Some(Bed::secret(7).token(parent.id, 1));
+    let (id, jobs) = (parent.id, vec![parent, child]);
+    let request = Enqueue { jobs, actor: Actor::api(), idempotency: None };
+    let refused = bed.store.enqueue(request, at(0)).await.expect("the store answers");
+    assert_eq!(refused, Err(BatchRefusal { index: 1, refusal: Refusal::NotLeased(Status::Pending) }));
+    assert_eq!(bed.store.job(id, at(0)).await, Ok(None), "nothing was written");
 }
 
 /// J10, Q11

@@ -4,7 +4,7 @@ use crate::{Bed, at, completes, fails_for_good, fails_until, for_signal, is_inva
 use std::collections::BTreeSet;
 use windlass_core::status::Status;
 use windlass_core::{Count, Cursor, Filter, JobId, NewJob, Order, RunAt};
-use windlass_store::{Counts, List, Listed};
+use windlass_store::{Claimed, Counts, List, Listed, Settle, SettleItem};
 
 /// This module's laws, as tests.
 #[macro_export]
@@ -15,6 +15,7 @@ macro_rules! list_laws {
             list: every_filter_lists_what_matches_in_its_order,
             pages_have_no_gaps_and_no_repeats,
             each_order_is_the_one_promised,
+            jobs_that_ended_at_one_moment_are_listed_once_each,
             a_page_is_stable_while_jobs_come_and_go,
             a_cursor_of_another_list_is_refused,
             a_limit_outside_its_bounds_is_refused,
@@ -155,6 +156,23 @@ pub async fn pages_have_no_gaps_and_no_repeats(bed: Bed) {
         for limit in [1, 3, 7] {
             assert_eq!(page(&bed, &filter, limit).await, whole, "by {limit}: {filter:?}");
         }
+    }
+}
+
+/// Q12, M12: more jobs end at one moment than are read from an index at a time: pages of them have neither gap nor repeat.
+pub async fn jobs_that_ended_at_one_moment_are_listed_once_each(bed: Bed) {
+    const JOBS: usize = 510;
+    bed.enqueue_all((0..JOBS).map(|_| bed.job("work")).collect(), at(0)).await;
+    let held = bed.claims("w", JOBS, at(0)).await;
+    let item =
+        |held: &Claimed| SettleItem { job: held.job.id, token: held.lease.token, outcome: completes() };
+    let items = held.iter().map(item).collect();
+    let answers = bed.store.settle(Settle { items }, at(1)).await.expect("the store answers");
+    assert!(answers.len() == JOBS && answers.iter().all(Result::is_ok));
+    for limit in [100, 1_000] {
+        let listed = ids(&page(&bed, &of(&[Status::Completed]), limit).await);
+        assert!(listed.windows(2).all(|two| two[0] > two[1]), "the younger id first, each once");
+        assert_eq!(listed.len(), JOBS);
     }
 }
 

@@ -24,6 +24,8 @@ macro_rules! operate_laws {
             a_forced_cancel_asks_nobody,
             a_requested_cancel_is_due_after_its_grace,
             a_job_whose_lease_is_over_is_cancelled_at_once,
+            a_wish_is_no_repeat_once_its_holder_is_gone,
+            a_wish_puts_no_timeout_off,
             a_finished_job_is_not_cancelled,
             a_repeated_cancel_changes_nothing,
             wishes_outside_their_limits_are_refused,
@@ -44,6 +46,9 @@ macro_rules! operate_laws {
             a_fork_may_start_from_any_version,
             a_fork_may_bring_another_payload,
             a_fork_takes_no_key_and_no_parent,
+            a_fork_waits_for_no_child_of_anothers,
+            a_redrive_from_the_start_forgets_signals,
+            a_wait_that_was_cut_off_is_not_on_record,
             the_holder_of_a_forks_source_has_no_say_in_it,
             a_repeated_fork_is_known_by_its_id,
             forks_that_cannot_be_are_refused,
@@ -170,6 +175,29 @@ pub async fn a_repeated_cancel_changes_nothing(bed: Bed) {
         assert_eq!(bed.cancels(id, wish, at(2)).await, Ok(Done::Already(version)));
         bed.is_unchanged(&before).await;
     }
+}
+
+/// T7: a cancel was asked of a holder whose lease is over since, and the time to force it has not come. Asked again, nobody is
+/// left to be waited for.
+pub async fn a_wish_is_no_repeat_once_its_holder_is_gone(bed: Bed) {
+    let held = bed.a_held_job("w", at(0)).await;
+    let patient = || Wish { force_after_ms: 120_000, ..stop() };
+    bed.cancels(held.job.id, patient(), at(1)).await.expect("requested");
+    assert_eq!(bed.cancels(held.job.id, patient(), at(29_999)).await, Ok(Done::Already(3)));
+    let gone = bed.cancels(held.job.id, patient(), at(30_000)).await;
+    assert_eq!(gone, Ok(Done::Moved(4, Status::Cancelled)));
+    assert_eq!(bed.types(held.job.id).await.last().map(String::as_str), Some("job_cancelled"));
+}
+
+/// T7, M9: a holder that is asked to stop in two minutes still has its own timeout to keep.
+pub async fn a_wish_puts_no_timeout_off(bed: Bed) {
+    let mut job = bed.job("work");
+    job.facts.timeout_ms = Some(5_000);
+    let held = bed.holds("w", job, at(0)).await;
+    bed.cancels(held.job.id, Wish { force_after_ms: 120_000, ..stop() }, at(1)).await.expect("requested");
+    assert_eq!(bed.row(held.job.id).await.deadline_at, at(5_000));
+    assert_eq!(bed.sweeps(at(5_000)).await.len(), 1, "its time is up");
+    assert_eq!(bed.row(held.job.id).await.status, Status::Cancelled);
 }
 
 /// Q2, T7
@@ -556,6 +584,58 @@ pub async fn a_fork_takes_no_key_and_no_parent(bed: Bed) {
     bed.cancels(source, stop(), at(3)).await.expect("cancelled");
     bed.redrives(redrive(id), at(4)).await.expect("redriven");
     assert_eq!(bed.holder_of(&unique, at(4)).await, None, "nor does its redrive take one");
+}
+
+/// J10: the children of a parent are not its fork's: the fork joins at once.
+pub async fn a_fork_waits_for_no_child_of_anothers(bed: Bed) {
+    let parent = bed.a_held_job("w", at(0)).await;
+    let mut child = bed.job_in("child", "children");
+    child.facts.parent_id = Some(parent.job.id);
+    child.parent_token = Some(parent.lease.token);
+    bed.enqueue(child, at(1)).await;
+    let id = bed.id();
+    bed.forks(fork(parent.job.id, id), at(2)).await.expect("forked");
+    assert_eq!((bed.row(parent.job.id).await.children, bed.row(id).await.children), (1, 0));
+    let forked = bed.claims_one("w", at(3)).await;
+    assert_eq!(forked.job.id, id);
+    let join = Wait { waits_for: WaitFor::Children, name: None, until: None, expires_at: None };
+    bed.settles(&forked, waits(join), at(3)).await.expect("it waits for nobody");
+    assert_eq!(bed.row(id).await.due_at, at(3));
+}
+
+/// T6, M9: a run from the start takes nothing of before, not even a signal that nobody took; one that comes after counts.
+pub async fn a_redrive_from_the_start_forgets_signals(bed: Bed) {
+    let held = bed.a_held_job("w", at(0)).await;
+    let id = held.job.id;
+    bed.signals(id, "paid", "bank", at(1)).await.expect("kept");
+    bed.settles(&held, fails_for_good("broken"), at(2)).await.expect("the holder may fail it");
+    bed.redrives(Redrive { from_start: true, ..redrive(id) }, at(3)).await.expect("redriven");
+    assert_eq!(bed.row(id).await.signals, 0);
+    bed.signals(id, "shipped", "depot", at(4)).await.expect("kept");
+    let held = bed.claims_one("w", at(5)).await;
+    bed.settles(&held, waits_for_signal("paid"), at(5)).await.expect("it waits");
+    let row = bed.row(id).await;
+    assert_eq!((row.status, row.due_at, row.signals), (Status::Waiting, None, 1), "nothing answers it");
+}
+
+/// T6, J11: a wait that a cancel cut off had no end: a later run is told of none and waits again.
+pub async fn a_wait_that_was_cut_off_is_not_on_record(bed: Bed) {
+    let held = bed.a_held_job("w", at(0)).await;
+    let id = held.job.id;
+    bed.settles(&held, waits_for_signal("paid"), at(1)).await.expect("it waits");
+    bed.cancels(id, stop(), at(2)).await.expect("cancelled");
+    bed.redrives(redrive(id), at(3)).await.expect("redriven");
+    let waits = async |ms: i64| {
+        let recorded = bed.store.steps(id, at(ms)).await.expect("the store answers").expect("the job exists");
+        recorded.waits.len()
+    };
+    assert_eq!(waits(3).await, 0);
+    let held = bed.claims_one("w", at(4)).await;
+    assert_eq!((held.wake.is_none(), waits(4).await), (true, 0));
+    bed.settles(&held, waits_for_signal("paid"), at(5)).await.expect("it waits again");
+    bed.signals(id, "paid", "bank", at(6)).await.expect("it wakes");
+    bed.claims_one("w", at(7)).await;
+    assert_eq!(waits(7).await, 1, "the wait that ended");
 }
 
 /// J8, Q6, J11

@@ -69,7 +69,7 @@ pub async fn a_paused_queue_hands_out_nothing(bed: Bed) {
     assert_eq!(bed.claims_one("w", at(3)).await.job.id, id);
 }
 
-/// (registry)
+/// R12
 pub async fn a_pause_is_audited_once_per_change(bed: Bed) {
     for (pause, ms) in [(false, 0), (true, 1), (true, 2), (false, 3), (false, 4)] {
         pauses(&bed, "q", pause, ms).await;
@@ -82,7 +82,7 @@ pub async fn a_pause_is_audited_once_per_change(bed: Bed) {
     assert_eq!(bed.audit().await.last().expect("an entry").at, time(5));
 }
 
-/// M9
+/// R12, M9
 pub async fn queue_settings_are_checked_and_audited(bed: Bed) {
     let puts = |defaults| {
         let request = PutQueue { name: name("q"), defaults, actor: ann() };
@@ -180,7 +180,7 @@ pub async fn a_worker_reports_itself_and_is_forgotten(bed: Bed) {
     assert_eq!(workers(99_000).await, [second]);
 }
 
-/// (registry)
+/// R12
 pub async fn a_drained_worker_stays_drained(bed: Bed) {
     let set = |id: &str, drain: bool| {
         let request = DrainWorker { id: who(id), drain, actor: ann() };
@@ -205,7 +205,7 @@ pub async fn a_drained_worker_stays_drained(bed: Bed) {
     assert!(bed.store.put_worker(own, at(2)).await.expect("the store answers").draining);
 }
 
-/// (registry)
+/// R12
 pub async fn the_audit_is_read_newest_first(bed: Bed) {
     for n in 0..7 {
         let detail = serde_json::json!({ "n": n }).as_object().cloned().unwrap_or_default();
@@ -229,7 +229,7 @@ pub async fn the_audit_is_read_newest_first(bed: Bed) {
     assert!(seen.iter().all(|e| e.actor == ann() && e.action.as_str() == "jobs.redrive"));
 }
 
-/// (registry)
+/// R12
 pub async fn access_keys_are_made_once_and_taken_back(bed: Bed) {
     let made = |id: &str, hash: u8| {
         let request = PutAccessKey {

@@ -1,14 +1,15 @@
 //! How attempts end.
 
 use crate::{
-    Bed, at, completes, fails, fails_for_good, fails_until, failure, is_invalid, json, sleeps_until, stop,
-    stop_at_once, time, waits_for_signal, who,
+    Bed, at, completes, fails, fails_for_good, fails_until, failure, is_invalid, json, key, name,
+    sleeps_until, stop, stop_at_once, time, waits_for_signal, who,
 };
 use tokio::task::JoinSet;
 use windlass_core::backoff::Backoff;
 use windlass_core::limits::{BATCH_MAX, HORIZON_MS, PAYLOAD_MAX_BYTES, TEXT_MAX_BYTES};
+use windlass_core::unique::{Policy, Scope};
 use windlass_core::{
-    Actor, Answer, Done, Failure, JobId, Outcome, Payload, Refusal, RunAt, Status, Timestamp,
+    Actor, Answer, Done, Failure, JobId, LeaseMs, Outcome, Payload, Refusal, RunAt, Status, Timestamp, Unique,
 };
 use windlass_store::{Claimed, Settle, SettleItem, Sweep};
 
@@ -37,6 +38,8 @@ macro_rules! settle_laws {
             run_times_and_reasons_outside_their_limits_are_refused,
             every_change_is_dated,
             items_of_a_batch_stand_alone,
+            completions_together_keep_to_lease_and_timeout,
+            completions_together_free_the_keys_of_the_living,
             one_job_twice_in_a_batch_ends_once,
             relatives_in_a_batch_end_in_its_order,
             a_batch_of_too_many_ends_is_refused_beyond_the_limit,
@@ -488,6 +491,51 @@ pub async fn relatives_in_a_batch_end_in_its_order(bed: Bed) {
         assert_eq!(answers, versions.map(|version| Ok(Done::Moved(version, Status::Completed))));
         assert_eq!(bed.row(parent.job.id).await.children, i32::from(!child_first));
     }
+}
+
+/// Q6, M9: completions that come together, at the moment at which the lease of one is over and the timeout of another has
+/// passed: these two are refused, and a millisecond before they are not.
+pub async fn completions_together_keep_to_lease_and_timeout(bed: Bed) {
+    for queue in ["late", "early"] {
+        for n in 0..4 {
+            let mut job = bed.job_in("work", queue);
+            job.facts.lease_ms = (n == 1).then(|| LeaseMs::new(10_000).expect("a lease"));
+            job.facts.timeout_ms = (n == 2).then_some(10_000);
+            bed.enqueue(job, at(0)).await;
+        }
+    }
+    let (early, late) =
+        (bed.claims_from("w", &["early"], 4, at(0)).await, bed.claims_from("w", &["late"], 4, at(0)).await);
+    for (queue, held, early) in [("early", early, true), ("late", late, false)] {
+        let item =
+            |held: &Claimed| SettleItem { job: held.job.id, token: held.lease.token, outcome: completes() };
+        let items = held.iter().map(item).collect();
+        let end = at(10_000 - i64::from(early));
+        let answers = bed.store.settle(Settle { items }, end).await.expect("the store answers");
+        let done = Ok(Done::Moved(3, Status::Completed));
+        let late = if early { done.clone() } else { Err(Refusal::Expired) };
+        assert_eq!(answers, [done.clone(), late.clone(), late, done], "{queue}");
+    }
+}
+
+/// T3, Q6: jobs that complete together give back the keys that hold only while they live, and no others.
+pub async fn completions_together_free_the_keys_of_the_living(bed: Bed) {
+    let keyed = |n: usize| {
+        let policy = [Policy::Active, Policy::Succeeded, Policy::Active, Policy::Forever][n];
+        let mut job = bed.job("work");
+        let key = key(&format!("k{n}"));
+        job.facts.unique = Some(Unique { scope: Scope::Kind(name("work")), key, policy });
+        job
+    };
+    bed.enqueue_all((0..4).map(keyed).collect(), at(0)).await;
+    let held = bed.claims("w", 4, at(0)).await;
+    let item =
+        |held: &Claimed| SettleItem { job: held.job.id, token: held.lease.token, outcome: completes() };
+    let items = held.iter().map(item).collect();
+    let answers = bed.store.settle(Settle { items }, at(1)).await.expect("the store answers");
+    assert!(answers.iter().all(Result::is_ok), "{answers:?}");
+    let again = bed.enqueue_all((0..4).map(keyed).collect(), at(2)).await;
+    assert_eq!(again.iter().map(|sent| sent.existed).collect::<Vec<_>>(), [false, true, false, true]);
 }
 
 /// Q7, R1

@@ -6,7 +6,7 @@ use crate::{
 };
 use windlass_core::wait::WakeOutcome;
 use windlass_core::{
-    Actor, Answer, Done, EventKind, JobId, LeaseMs, NewJob, Payload, Refusal, RunAt, Status, Timestamp,
+    Actor, Answer, Done, EventKind, JobId, LeaseMs, NewJob, Payload, Refusal, RunAt, Status, Timestamp, Wait,
     WaitFor, Wake,
 };
 use windlass_store::{ClaimOne, Claimed, Extend, Signal};
@@ -20,6 +20,7 @@ macro_rules! wait_laws {
             wait: a_timer_wakes_at_its_time_and_not_a_microsecond_before,
             a_late_signal_wakes_the_job_and_is_handed_over,
             an_early_signal_is_kept_and_answers_the_wait,
+            a_wait_that_is_answered_at_once_does_not_expire,
             kept_signals_are_taken_by_name_and_oldest_first,
             a_signal_with_a_key_is_taken_once,
             a_key_that_stood_for_something_else_is_refused,
@@ -128,6 +129,25 @@ pub async fn an_early_signal_is_kept_and_answers_the_wait(bed: Bed) {
     assert_eq!((wake.outcome, wake.payload), (WakeOutcome::Signalled, from("a")));
     assert_eq!(bed.waits(&held, for_signal("go"), at(3)).await, Ok(Done::Moved(6, Status::Waiting)));
     assert_eq!(bed.row(id).await.due_at, None, "a signal answers one wait");
+}
+
+/// J9, M9: what a wait asks for was there already. Nobody takes the job up for long, and its expiry passes: it is woken by the
+/// signal all the same.
+pub async fn a_wait_that_is_answered_at_once_does_not_expire(bed: Bed) {
+    let held = bed.a_held_job("w", at(0)).await;
+    bed.signals(held.job.id, "paid", "bank", at(1)).await.expect("kept");
+    let wait = Wait {
+        waits_for: WaitFor::Signal,
+        name: Some(name("paid")),
+        until: None,
+        expires_at: Some(time(1_000)),
+    };
+    bed.waits(&held, wait, at(2)).await.expect("it waits, and is due at once");
+    let row = bed.row(held.job.id).await;
+    assert_eq!((row.status, row.due_at, row.deadline_at), (Status::Waiting, at(2), None));
+    assert!(bed.sweeps(at(5_000)).await.is_empty(), "nothing is past a deadline");
+    let (_, wake) = resumed(&bed, "w", 6_000).await;
+    assert_eq!((wake.outcome, wake.payload), (WakeOutcome::Signalled, from("bank")));
 }
 
 /// M8
