@@ -11,11 +11,11 @@ use support::proxy::Proxy;
 use support::{Database, database, hand, soon, wait_for};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
-use windlass_conformance::{Bed, completes, fails, invariants, key, name};
+use windlass_conformance::{Bed, at, completes, fails, invariants, key, name};
 use windlass_core::unique::{Policy, Scope, Unique};
-use windlass_core::{Done, JobId, LeaseMs, Refusal, RunAt, Status};
+use windlass_core::{Actor, Done, JobId, LeaseMs, Refusal, RunAt, Status};
 use windlass_postgres::Options;
-use windlass_store::{Cancel, Claimed, Extend, List, Settle, SettleItem, Signal, StoreError, Sweep};
+use windlass_store::{Adopt, Cancel, Claimed, Extend, List, Settle, SettleItem, Signal, StoreError, Sweep};
 
 async fn place() -> (Bed, String, Database) {
     let (url, database) = database().await;
@@ -476,5 +476,69 @@ fn a_commit_that_no_standby_confirmed_is_unknown() {
             soon("a repeat", bed.store.enqueue(request, None)).await.expect("an answer").expect("accepted");
         assert!(answers[0].existed);
         drop(bed);
+    });
+}
+
+/// Leases that are over: those of jobs that a stranger keeps locked stay where they are, all others are taken up.
+#[test]
+fn a_locked_row_keeps_no_other_lost_job_from_its_line() {
+    wait_for(async {
+        let (bed, url, _database) = place().await;
+        bed.enqueue_all((0..6).map(|_| bed.job("work")).collect(), at(0)).await;
+        let lost: Vec<JobId> = bed.claims("w", 6, at(0)).await.iter().map(|held| held.job.id).collect();
+        let stranger = locks(&url, lost[2]).await;
+        let again = soon("a claim", bed.claims("v", 10, at(31_000))).await;
+        let free: Vec<JobId> = lost.iter().copied().filter(|id| *id != lost[2]).collect();
+        assert_eq!(again.iter().map(|held| held.job.id).collect::<Vec<_>>(), free);
+        drop(stranger);
+        let mut later = 32_000;
+        support::until("the last one is taken up", async || {
+            later += 1_000;
+            bed.claims("v", 1, at(later)).await.iter().any(|held| held.job.id == lost[2])
+        })
+        .await;
+    });
+}
+
+/// What points at jobs is mended beside a stranger's lock: what is locked is left to the next time.
+#[test]
+fn a_locked_row_keeps_no_other_from_being_mended() {
+    wait_for(async {
+        let (url, _database) = database().await;
+        let store = Arc::new(Options::new(&url).pool(8).open().await.expect("a store"));
+        let bed = Bed::new(Arc::clone(&store) as _);
+        bed.enqueue_all((0..5).map(|_| bed.job("work")).collect(), None).await;
+        let breaker = hand(&url).await;
+        let lost = "SET application_name = 'windlass test'; DELETE FROM windlass.line";
+        breaker.batch_execute(lost).await.expect("a broken line");
+        let broken = store.out_of_line(10).await.expect("an answer");
+        assert_eq!(broken.len(), 5);
+        let stranger = locks(&url, broken[3].0).await;
+        assert_eq!(soon("mending", store.mend_line()).await, Ok(4));
+        assert_eq!(bed.claims("w", 10, None).await.len(), 4, "they run");
+        drop(stranger);
+        support::until("the last one is mended", async || store.mend_line().await == Ok(1)).await;
+        assert_eq!(store.out_of_line(10).await, Ok(vec![]));
+    });
+}
+
+/// A new incarnation begins when everything that is numbered has ended. Where a stranger's transaction has not, the call
+/// says so soon and nothing is changed; everybody else goes on.
+#[test]
+fn an_open_transaction_delays_an_adoption_and_nobody_else() {
+    wait_for(async {
+        let (bed, url, _database) = place().await;
+        let stranger = hand(&url).await;
+        stranger.batch_execute("BEGIN; SELECT windlass.enqueue('late')").await.expect("an open transaction");
+        let before = bed.store.feed_head((), None).await.expect("the store answers").life;
+        let adopt = || bed.store.adopt(Adopt { actor: Actor::api() }, None);
+        let refused = soon("an adoption", adopt()).await.expect_err("it is not the time");
+        assert!(matches!(refused, StoreError::Busy(_)), "{refused:?}");
+        let held = soon("a job's life", held(&bed, 3)).await;
+        soon("an end", bed.store.settle(completion(&held), None)).await.expect("the store answers");
+        assert_eq!(bed.store.feed_head((), None).await.expect("the store answers").life, before);
+        stranger.batch_execute("COMMIT").await.expect("the end");
+        let after = adopt().await.expect("the store answers");
+        assert_eq!(after.incarnation, before.incarnation + 1);
     });
 }
