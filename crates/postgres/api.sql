@@ -258,7 +258,8 @@ END $$;
 -- taken, the id of the job that has it.
 CREATE OR REPLACE FUNCTION windlass.enqueue(
   kind text, payload json DEFAULT NULL, queue text DEFAULT 'default', priority int DEFAULT 0,
-  run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL, max_retries int DEFAULT :MAX_RETRIES_DEFAULT, timeout interval DEFAULT NULL,
+  run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL, max_retries int DEFAULT :MAX_RETRIES_DEFAULT,
+  timeout interval DEFAULT NULL,
   lease interval DEFAULT NULL, grace interval DEFAULT NULL, backoff jsonb DEFAULT NULL, agent_id text DEFAULT NULL,
   metadata jsonb DEFAULT NULL, tags text[] DEFAULT NULL, unique_key text DEFAULT NULL, unique_by text DEFAULT NULL,
   unique_scope text DEFAULT NULL, unique_policy text DEFAULT 'succeeded', unique_ttl interval DEFAULT NULL,

@@ -153,6 +153,12 @@ CREATE TABLE queues (
   defaults  TEXT NOT NULL DEFAULT '{}'
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE schedules (
+  name    TEXT NOT NULL PRIMARY KEY,
+  next_at INTEGER,
+  state   TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE terms (
   name       TEXT    NOT NULL PRIMARY KEY,
   holder     TEXT    NOT NULL,
@@ -216,6 +222,8 @@ CREATE INDEX jobs_finished ON jobs (status, finished_at, id) WHERE finished_at I
 CREATE INDEX jobs_parked ON jobs (status, id) WHERE waiting_for IS NOT NULL OR assignment IS NOT NULL;
 
 CREATE INDEX jobs_worker ON jobs (worker_id, id) WHERE worker_id IS NOT NULL;
+
+CREATE INDEX schedules_due ON schedules (next_at, name) WHERE next_at IS NOT NULL;
 
 CREATE TRIGGER job_events_appended BEFORE INSERT ON job_events
 WHEN NOT sqlite_compileoption_used('windlass')

@@ -1,8 +1,8 @@
 //! What operators do: cancel, redrive, fork, look back.
 
 use crate::{
-    Bed, at, checkpoint, completes, fails, fails_for_good, fails_until, fork, is_invalid, json, key, name,
-    note, redrive, report, step_ends, stop, stop_at_once, time, waits, waits_for_signal, who,
+    Bed, at, checkpoint, completes, fails, fails_for_good, fails_until, for_children, fork, is_invalid, json,
+    key, name, note, redrive, report, step_ends, stop, stop_at_once, time, waits, waits_for_signal, who,
 };
 use tokio::task::JoinSet;
 use windlass_core::decide::Cancel as Wish;
@@ -598,7 +598,7 @@ pub async fn a_fork_waits_for_no_child_of_anothers(bed: Bed) {
     assert_eq!((bed.row(parent.job.id).await.children, bed.row(id).await.children), (1, 0));
     let forked = bed.claims_one("w", at(3)).await;
     assert_eq!(forked.job.id, id);
-    let join = Wait { waits_for: WaitFor::Children, name: None, until: None, expires_at: None };
+    let join = for_children();
     bed.settles(&forked, waits(join), at(3)).await.expect("it waits for nobody");
     assert_eq!(bed.row(id).await.due_at, at(3));
 }

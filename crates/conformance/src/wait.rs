@@ -136,12 +136,7 @@ pub async fn an_early_signal_is_kept_and_answers_the_wait(bed: Bed) {
 pub async fn a_wait_that_is_answered_at_once_does_not_expire(bed: Bed) {
     let held = bed.a_held_job("w", at(0)).await;
     bed.signals(held.job.id, "paid", "bank", at(1)).await.expect("kept");
-    let wait = Wait {
-        waits_for: WaitFor::Signal,
-        name: Some(name("paid")),
-        until: None,
-        expires_at: Some(time(1_000)),
-    };
+    let wait = Wait { expires_at: Some(time(1_000)), ..for_signal("paid") };
     bed.waits(&held, wait, at(2)).await.expect("it waits, and is due at once");
     let row = bed.row(held.job.id).await;
     assert_eq!((row.status, row.due_at, row.deadline_at), (Status::Waiting, at(2), None));
