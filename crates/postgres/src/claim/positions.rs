@@ -139,7 +139,9 @@ impl Positions {
             && let Some(position) = map.get_mut(&key(asked))
         {
             position.from = std::mem::take(&mut course.from);
-            if let Some(now) = now {
+            // A look for kinds that did not reach the end goes on where it stopped: it would else not get past what came
+            // within the last moment.
+            if let Some(now) = now.filter(|_| course.complete) {
                 let late = (now.plus_ms(-(LATE.as_millis() as i64)), Uuid::nil());
                 position.from.iter_mut().flatten().for_each(|place| *place = (*place).min(late));
             }
@@ -302,6 +304,16 @@ mod tests {
             positions.end(&asked, &mut course, Some(now));
             assert_eq!(positions.begin(&asked, false).from().nth(5).flatten(), Some(expected));
         }
+    }
+
+    /// A look for kinds that stopped before the end goes on from there, however young the jobs are that it passed.
+    #[test]
+    fn a_look_that_stopped_half_way_keeps_its_place() {
+        let (positions, asked) = (Arc::new(Positions::default()), asked(1));
+        let mut course = positions.begin(&asked, false);
+        course.go_on(&[(5, at(59_999_999))]);
+        positions.end(&asked, &mut course, Some(Timestamp::from_micros(60_000_000)));
+        assert_eq!(positions.begin(&asked, false).from().nth(5).flatten(), Some(at(59_999_999)));
     }
 
     /// A call looks at a bounded number of jobs, and only with a clock of its own at all of them.
