@@ -115,7 +115,7 @@ impl RemoteStore {
         })
     }
 
-    async fn claim(&self, request: ClaimMany) -> StoreResult<Vec<Claimed>> {
+    async fn take(&self, request: ClaimMany) -> StoreResult<Vec<Claimed>> {
         let secret = request.claim.secret;
         self.worker.get_or_init(|| request.claim.worker.clone());
         let lost = lock(&self.unknown).take().filter(|(of, _)| *of == secret);
@@ -179,7 +179,7 @@ impl RemoteStore {
         }
     }
 
-    async fn settle(&self, request: Settle) -> StoreResult<Vec<Answer>> {
+    async fn end(&self, request: Settle) -> StoreResult<Vec<Answer>> {
         let docs: Vec<Option<Doc>> = request.items.iter().map(claimed::settled).collect();
         let told: Vec<&Doc> = docs.iter().flatten().collect();
         let (mut answered, mut from) = (Vec::with_capacity(told.len()), 0);
@@ -216,7 +216,7 @@ impl RemoteStore {
         Ok(())
     }
 
-    async fn write_logs(&self, request: WriteLogs) -> StoreResult<Result<(), Refusal>> {
+    async fn log(&self, request: WriteLogs) -> StoreResult<Result<(), Refusal>> {
         let mut body = Doc::default();
         body.put("lease_token", request.token.to_text()).put("lines", &request.lines);
         let path = format!("/v1/jobs/{}/logs", request.job);
@@ -227,7 +227,7 @@ impl RemoteStore {
         }
     }
 
-    async fn put_worker(&self, request: PutWorker) -> StoreResult<Worker> {
+    async fn report_worker(&self, request: PutWorker) -> StoreResult<Worker> {
         *lock(&self.reported) = Some(request.clone());
         let worker = self.report(&request).await?;
         self.drained.send_replace(worker.draining);
@@ -259,7 +259,7 @@ impl RemoteStore {
     }
 
     /// There is no verb to be forgotten: its last words are that it takes no more, and is gone in a second.
-    async fn remove_worker(&self) -> StoreResult<()> {
+    async fn leave(&self) -> StoreResult<()> {
         let Some(mut report) = lock(&self.reported).take() else { return Ok(()) };
         report.draining = true;
         report.ttl_ms = LeaseMs::new(GONE).unwrap_or(LeaseMs::DEFAULT);
@@ -304,7 +304,8 @@ mod tests {
     use std::sync::Arc;
     use windlass_core::{Actor, Facts, Name, NewJob, Status};
     use windlass_http::Server;
-    use windlass_store::{Enqueue, Leases, SettleItem};
+    use windlass_store::work::Work;
+    use windlass_store::{Enqueue, SettleItem};
 
     /// The server looks at no deadline by itself here: only the worker can have told it.
     #[tokio::test]
@@ -325,16 +326,11 @@ mod tests {
             store.enqueue(request, None).await.unwrap().unwrap();
             let who = Who::parse("worker", "w").unwrap();
             let request = ClaimMany::new(who, vec![queue], 1, fresh::secret());
-            let held = Leases::claim(&through, request, None).await.unwrap().pop().unwrap();
+            let held = Work::claim(&through, request).await.unwrap().pop().unwrap();
             // A worker's clock may be a little early.
             tokio::time::sleep(Duration::from_millis(100)).await;
             let item = SettleItem { job: id, token: held.lease.token, outcome: End::TimeOut };
-            Leases::settle(&through, Settle { items: vec![item] }, None)
-                .await
-                .unwrap()
-                .pop()
-                .unwrap()
-                .unwrap();
+            Work::settle(&through, Settle { items: vec![item] }).await.unwrap().pop().unwrap().unwrap();
             while store.job(id, None).await.unwrap().unwrap().job.status != Status::TimedOut {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use tracing_subscriber::EnvFilter;
 use windlass_core::LeaseMs;
 use windlass_engine::{BoxError, Handler, RunError, Shutdown, Worker};
-use windlass_store::Store;
+use windlass_store::work::Work;
 
 /// Beyond what a program has to end by itself, so that it is we who stop it and not the engine.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -39,7 +39,7 @@ pub async fn run(args: WorkArgs, settings: &Settings) -> Outcome {
     };
     let server = through_server(&args, settings, &shutdown).await?;
     let worker = match &server {
-        Some(server) => Worker::new(Arc::clone(server) as Arc<dyn Store>),
+        Some(server) => Worker::through(Arc::clone(server) as Arc<dyn Work>),
         None => on_store(settings).await?,
     };
     let worker = configured(worker, &args, settings.lease_ms(), Arc::new(program));

@@ -18,7 +18,8 @@ use tokio::time::Instant;
 use windlass_core::{
     Facts, Job, JobId, LeaseMs, Metadata, Name, Payload, Refusal, Timestamp, Token, Wake, Who,
 };
-use windlass_store::{Claimed, HolderReply, Store, StoreError, StoreResult};
+use windlass_store::work::Work;
+use windlass_store::{Claimed, HolderReply, StoreError, StoreResult};
 
 /// One attempt of one job. Cheap to clone.
 #[derive(Clone)]
@@ -27,7 +28,7 @@ pub struct Attempt {
 }
 
 struct Inner {
-    store: Arc<dyn Store>,
+    source: Arc<dyn Work>,
     claimed: Claimed,
     /// When this process learned of the claim: with `started_at` it tells the store's time, which without it stands
     /// still.
@@ -46,14 +47,14 @@ struct Inner {
 }
 
 impl Attempt {
-    pub(crate) fn new(store: Arc<dyn Store>, claimed: Claimed, began: Option<Instant>) -> Self {
+    pub(crate) fn new(source: Arc<dyn Work>, claimed: Claimed, began: Option<Instant>) -> Self {
         let control = Control::new(claimed.job.cancel_requested_at.is_some());
         let checkpoint = Mutex::new(claimed.checkpoint.clone());
         let names = Mutex::default();
         let record = OnceCell::new();
         let (added_children, locked_by_handler) = (AtomicBool::new(false), AtomicBool::new(false));
         let inner = Inner {
-            store,
+            source,
             claimed,
             began,
             control,
@@ -136,9 +137,9 @@ impl Attempt {
         Timestamp::from_micros(started_at.as_micros().saturating_add(passed))
     }
 
-    /// The store that the job is in. What is written through it by hand is not guarded by the lease.
-    pub fn store(&self) -> &Arc<dyn Store> {
-        &self.inner.store
+    /// Where the job is, with the verbs that a worker has.
+    pub(crate) fn source(&self) -> &dyn Work {
+        &*self.inner.source
     }
 
     /// Whether somebody wants the job stopped.

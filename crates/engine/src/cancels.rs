@@ -12,14 +12,16 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::limits::PAGE_MAX;
 use windlass_core::{Filter, JobId, Status};
-use windlass_store::{List, StoreResult};
+use windlass_store::{List, Store, StoreResult};
 
 /// How long hints gather before one look.
 const GATHER: Duration = Duration::from_millis(500);
 
 /// Looks until the worker has ended.
 pub(crate) async fn watch(shared: Arc<Shared>) {
-    let mut hints = shared.store.hints().feed;
+    // Through a server, renewals tell.
+    let Some(store) = &shared.store else { return std::future::pending().await };
+    let mut hints = store.hints().feed;
     while hints.changed().await.is_ok() {
         let hinted = Instant::now();
         tokio::time::sleep(GATHER).await;
@@ -35,7 +37,7 @@ pub(crate) async fn watch(shared: Arc<Shared>) {
         if held.is_empty() {
             continue;
         }
-        if let Err(error) = look(&shared, &held).await {
+        if let Err(error) = look(&shared, &**store, &held).await {
             tracing::debug!(%error, "held jobs could not be looked at; the next renewal tells of cancels");
         }
     }
@@ -43,13 +45,13 @@ pub(crate) async fn watch(shared: Arc<Shared>) {
     std::future::pending().await
 }
 
-async fn look(shared: &Shared, held: &HashMap<JobId, Attempt>) -> StoreResult<()> {
+async fn look(shared: &Shared, store: &dyn Store, held: &HashMap<JobId, Attempt>) -> StoreResult<()> {
     let (worker_id, statuses) = (Some(shared.identity.clone()), vec![Status::Running]);
     let mut list =
         List { filter: Filter { worker_id, statuses, ..Filter::default() }, cursor: None, limit: PAGE_MAX };
     let mut any = false;
     loop {
-        let Ok(page) = shared.ask(shared.store.jobs(list.clone(), None)).await? else { break };
+        let Ok(page) = shared.ask(store.jobs(list.clone(), None)).await? else { break };
         for listed in page.items.iter().filter(|listed| listed.job.cancel_requested_at.is_some()) {
             if let Some(attempt) = held.get(&listed.job.id)
                 && attempt.number() == listed.job.attempt

@@ -27,7 +27,7 @@ const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Claims until the worker is to end.
 pub(crate) async fn run(shared: Arc<Shared>) {
-    let mut hints = shared.store.hints().due;
+    let mut hints = shared.source.hints().due;
     let (mut hinted, mut polled) = (true, false);
     let mut poll = IDLE;
     let (mut brought, mut made) = (Brought::default(), OpenOffers::new(&shared));
@@ -186,7 +186,7 @@ async fn claim(
     loop {
         // Leases count from the first call that may have been carried out.
         let sent = unknown.unwrap_or_else(Instant::now);
-        match shared.ask(shared.store.claim(request.clone(), None)).await {
+        match shared.ask(shared.source.claim(request.clone())).await {
             Ok(claimed) => {
                 shared.health.answered(health::Line::Work);
                 if !claimed.is_empty() {
@@ -240,7 +240,7 @@ fn admit(shared: &Arc<Shared>, kinds: &mut Kinds, sent: Instant, claimed: Vec<Cl
         };
         let (metrics, waited) = (kinds.get(&held.job.queue, &held.job.kind), waited(&held));
         let patience = lanes::patience(claimed_for, timeout);
-        let attempt = Attempt::new(Arc::clone(&shared.store), held, Some(now));
+        let attempt = Attempt::new(Arc::clone(&shared.source), held, Some(now));
         leases.push(Held::new(attempt.clone(), lease_ms, sent, claimed_for, bounds.timeout_at));
         let line = shared.lines.iter().position(|line| line.queue == attempt.job().queue);
         match (shared.handlers.get(attempt.kind()), line) {

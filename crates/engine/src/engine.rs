@@ -29,6 +29,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::time::{Instant, timeout};
 use windlass_core::{LeaseMs, Metadata, Name, Who};
 use windlass_store::Store;
+use windlass_store::work::Work;
 
 /// How long handlers have to be dropped, and what they held to be given back, when a worker ends at once.
 const LAST: Duration = Duration::from_secs(2);
@@ -39,7 +40,11 @@ const AHEAD_MAX: usize = 2_000;
 
 /// What the parts of a worker share.
 pub(crate) struct Shared {
-    pub(crate) store: Arc<dyn Store>,
+    /// Where jobs are claimed, renewed and settled.
+    pub(crate) source: Arc<dyn Work>,
+    /// The whole store, for what a worker does besides: deadlines, queues' policies, cancels. None through a server, which
+    /// does these itself.
+    pub(crate) store: Option<Arc<dyn Store>>,
     /// A store of the heart's own, opened on the engine's thread; until it is, renewals go through the other.
     pub(crate) renewal_store: OnceLock<Arc<dyn Store>>,
     pub(crate) identity: Who,
@@ -186,10 +191,10 @@ pub(crate) async fn run(
         () = open_apart(&shared, renewal_store) => {}
         () = keep("cancels", || cancels::watch(again())) => {}
         () = keep("register", || register::run(again())) => {}
-        () = keep("sweeper", || sweeper(again()).run(Shutdown::new())) => {}
+        () = keep("sweeper", || sweep(again())) => {}
         () = keep("schedules", || schedules(again())) => {}
     }
-    let forgotten = shared.ask(shared.store.remove_worker(shared.identity.clone(), None));
+    let forgotten = shared.ask(shared.source.remove_worker(shared.identity.clone()));
     if !matches!(timeout(LAST, forgotten).await, Ok(Ok(()))) {
         tracing::debug!(worker = %shared.identity, "the worker could not take its name off the list; it expires there");
     }
@@ -197,19 +202,23 @@ pub(crate) async fn run(
 }
 
 /// Looks at deadlines as long as the worker lives.
-fn sweeper(shared: Arc<Shared>) -> Sweeper {
-    let sweeper = Sweeper::new(Arc::clone(&shared.store)).overdue(Arc::clone(&shared.sweep));
-    sweeper.asks_on(shared.handlers_on.clone()).heard(move |looked| match looked {
+async fn sweep(shared: Arc<Shared>) {
+    let Some(store) = shared.store.clone() else { return std::future::pending().await };
+    let sweeper = Sweeper::new(store).overdue(Arc::clone(&shared.sweep)).asks_on(shared.handlers_on.clone());
+    let sweeper = sweeper.heard(move |looked| match looked {
         Ok(()) => shared.health.answered(health::Line::Work),
         Err(error) => shared.health.failed(health::Line::Work, &error),
-    })
+    });
+    sweeper.run(Shutdown::new()).await;
 }
 
 /// Fires schedules while this worker leads, if it was told to.
 async fn schedules(shared: Arc<Shared>) {
-    if shared.schedules {
-        let leader = Leader::new(Arc::clone(&shared.store), shared.identity.clone());
-        let scheduler = Scheduler::new(Arc::clone(&shared.store), leader.leading());
+    if shared.schedules
+        && let Some(store) = &shared.store
+    {
+        let leader = Leader::new(Arc::clone(store), shared.identity.clone());
+        let scheduler = Scheduler::new(Arc::clone(store), leader.leading());
         let both =
             async { tokio::join!(leader.run(shared.asked.clone()), scheduler.run(shared.asked.clone())) };
         inside(&shared.handlers_on, both).await;

@@ -61,7 +61,7 @@ async fn extend(shared: &Shared, lease_ms: LeaseMs, leases: Vec<Held>) {
     let call = async {
         match shared.renewal_store.get() {
             Some(renewal_store) => renewal_store.extend(request, None).await,
-            None => shared.ask(shared.store.extend(request, None)).await,
+            None => shared.ask(shared.source.extend(request)).await,
         }
     };
     let answer = tokio::time::timeout(patience(lease_ms), call).await;

@@ -221,7 +221,7 @@ mod tests {
             let claim =
                 Claim { worker: Who::parse("worker", "w").unwrap(), secret: fresh::secret(), lease_ms };
             let claimed = store.claim_one(ClaimOne { job: id, claim }, Some(now)).await.unwrap().unwrap();
-            Attempt::new(Arc::clone(&store), claimed, None)
+            Attempt::new(windlass_store::work::on(Arc::clone(&store)), claimed, None)
         };
         [claim(now).await, claim(now.plus_ms(LEASE_MS)).await]
     }

@@ -131,7 +131,7 @@ impl Attempt {
     }
 
     async fn child_end(&self, id: JobId) -> Result<Option<Timestamp>, HandlerError> {
-        let child = self.call(|| self.store().job(id, None)).await?;
+        let child = self.call(|| self.source().job(id)).await?;
         match child {
             Some(child) if child.facts.parent_id == Some(self.job_id()) => Ok(child.job.finished_at),
             Some(_) => {
@@ -153,7 +153,7 @@ impl Attempt {
         loop {
             let request =
                 ReadEvents { job: self.job_id(), after: seen, limit: PAGE_MAX, newest_first: false };
-            let page = self.call(|| self.store().events(request, None)).await?;
+            let page = self.call(|| self.source().events(request)).await?;
             let Some(last) = page.last() else { return Ok((log, seen)) };
             seen = last.version;
             log.extend(page.into_iter().filter(|e| REMEMBERED.contains(&e.what.type_name())));

@@ -101,7 +101,7 @@ impl Attempt {
             if self.number() == 1 {
                 return Ok(Record::default());
             }
-            let recorded = self.call(|| self.store().steps(self.job_id(), None)).await?;
+            let recorded = self.call(|| self.source().steps(self.job_id())).await?;
             Ok(recorded.unwrap_or_default().into())
         };
         self.record().get_or_try_init(read).await
@@ -136,7 +136,7 @@ impl Attempt {
     ) -> Result<(), HandlerError> {
         let (job, token) = (self.job_id(), self.lease_token());
         let request = RecordStep { job, token, name: name.clone(), tool, finished, payload };
-        let answer = self.call(|| self.store().record_step(request.clone(), None)).await?;
+        let answer = self.call(|| self.source().record_step(request.clone())).await?;
         self.told(&format!("step {name}"), answer).await.map(|_| ())
     }
 }

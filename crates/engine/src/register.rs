@@ -43,11 +43,11 @@ async fn report(shared: &Arc<Shared>, defaults: bool) -> StoreResult<()> {
         ttl_ms: LeaseMs::DEFAULT,
     };
     // First the defaults: a worker that is on the list knows them.
-    if defaults {
-        let queues = shared.ask(shared.store.queues(1, None)).await?;
+    if defaults && let Some(store) = &shared.store {
+        let queues = shared.ask(store.queues(1, None)).await?;
         shared.learn(queues.into_iter().map(|state| (state.queue.name, state.queue.defaults)));
     }
-    let worker = shared.ask(shared.store.put_worker(request, None)).await?;
+    let worker = shared.ask(shared.source.put_worker(request)).await?;
     shared.set_draining(worker.draining);
     Ok(())
 }

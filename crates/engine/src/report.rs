@@ -32,7 +32,7 @@ impl Attempt {
             checkpoint: report.checkpoint,
             key: None,
         };
-        let answer = self.call(|| self.store().progress(request.clone(), None)).await?;
+        let answer = self.call(|| self.source().progress(request.clone())).await?;
         self.told("report", answer).await?;
         if let Some(checkpoint) = checkpoint {
             self.keep_checkpoint(checkpoint);
@@ -54,7 +54,7 @@ impl Attempt {
     /// Writes lines to the job's log.
     pub async fn log(&self, lines: Vec<String>) -> Result<(), HandlerError> {
         let request = WriteLogs { job: self.job_id(), token: self.lease_token(), lines };
-        let answer = self.call(|| self.store().write_logs(request.clone(), None)).await?;
+        let answer = self.call(|| self.source().write_logs(request.clone())).await?;
         self.held("log lines", answer).await
     }
 
@@ -71,7 +71,7 @@ impl Attempt {
             expected_version: None,
             key: Some(key),
         };
-        let answer = self.call(|| self.store().append(request.clone(), None)).await?;
+        let answer = self.call(|| self.source().append(request.clone())).await?;
         let told = self.told(&format!("note {type_name}"), answer).await?;
         Ok(told.done.version())
     }

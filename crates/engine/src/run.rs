@@ -18,7 +18,7 @@ use tower::ServiceExt;
 use tracing::Instrument;
 use windlass_core::outcome::Found;
 use windlass_core::{Backoff, Outcome, Payload, RunAt, Wait};
-use windlass_store::{Claimed, Store};
+use windlass_store::{Claimed, Store, work};
 
 /// What bounds an attempt.
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,7 +37,7 @@ pub(crate) struct Bounds {
 /// Nothing is renewed meanwhile, no timeout is kept, and for the handler the store's time stands still at the moment of
 /// the claim: this is for tests with a clock of their own.
 pub async fn run_once(store: Arc<dyn Store>, claimed: Claimed, handler: &Handler) -> Option<Outcome> {
-    let attempt = Attempt::new(store, claimed, None);
+    let attempt = Attempt::new(work::on(store), claimed, None);
     drive(handler.clone(), &attempt, Bounds::default()).await
 }
 

@@ -81,7 +81,7 @@ async fn settle(shared: &Shared, mut batch: Vec<Ended>) -> Settled {
             outcome: ended.outcome.clone(),
         };
         let request = Settle { items: batch.iter().map(item).collect() };
-        match shared.ask(shared.store.settle(request, None)).await {
+        match shared.ask(shared.source.settle(request)).await {
             Ok(answers) => {
                 shared.health.answered(health::Line::Work);
                 return Settled { batch, answers };

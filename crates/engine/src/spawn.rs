@@ -36,7 +36,7 @@ impl Attempt {
         let answers = loop {
             let request =
                 Enqueue { jobs: jobs.clone(), actor: Actor::worker(self.worker()), idempotency: None };
-            match self.call(|| self.store().enqueue(request.clone(), None)).await? {
+            match self.call(|| self.source().enqueue(request.clone())).await? {
                 Ok(answers) => break answers,
                 Err(refused) if refused.refusal == Refusal::JobExists && refused.index < jobs.len() => {
                     let (child, place) = (jobs.remove(refused.index), places.remove(refused.index));
@@ -56,7 +56,7 @@ impl Attempt {
 
     /// A child that is there already is the same if it does the same work; what it falls back to may have changed since.
     async fn check_same(&self, child: &NewJob) -> Result<(), HandlerError> {
-        let known = self.call(|| self.store().job(child.id, None)).await?;
+        let known = self.call(|| self.source().job(child.id)).await?;
         let is_same = known.is_some_and(|known| {
             known.facts.parent_id == Some(self.job_id())
                 && known.job.kind == child.facts.kind

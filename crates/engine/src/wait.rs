@@ -137,7 +137,7 @@ impl Attempt {
             link_hash: link.hash(),
             asker: None,
         };
-        let answer = self.call(|| self.store().ask(request.clone(), None)).await?;
+        let answer = self.call(|| self.source().ask(request.clone())).await?;
         let asked = self.held(&format!("approval {name}"), answer).await?;
         let votes = asked.approval.token_hash == request.link_hash && link_votes(&request.approvers);
         let link = votes.then_some(link);

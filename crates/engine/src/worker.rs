@@ -22,6 +22,7 @@ use tower::{Layer, Service};
 use windlass_core::lease::hex;
 use windlass_core::limits::{Invalid, LEASE_MAX_MS};
 use windlass_core::{LeaseMs, Metadata, Name, Payload, Who};
+use windlass_store::work::{self, Work};
 use windlass_store::{Store, fresh};
 
 /// A worker: takes jobs from queues and runs handlers.
@@ -39,7 +40,8 @@ use windlass_store::{Store, fresh};
 /// # });
 /// ```
 pub struct Worker {
-    store: Arc<dyn Store>,
+    source: Arc<dyn Work>,
+    store: Option<Arc<dyn Store>>,
     renewal_store: Option<Opener>,
     offers: Offers,
     schedules: bool,
@@ -59,8 +61,15 @@ pub struct Worker {
 impl Worker {
     /// A worker on a store, with nothing to do yet.
     pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store: Some(Arc::clone(&store)), ..Self::through(work::on(store)) }
+    }
+
+    /// A worker on what has only the verbs that a worker needs, such as a server. Deadlines, the policies of queues and the
+    /// quick word of a cancel are left to it.
+    pub fn through(source: Arc<dyn Work>) -> Self {
         Self {
-            store,
+            source,
+            store: None,
             renewal_store: None,
             offers: Offers::default(),
             schedules: false,
@@ -302,11 +311,11 @@ impl Worker {
         }
         let identity = Who::parse("identity", format!("{}-{}", self.name, hex(&fresh::random::<6>())))?;
         let (settles, ended) = mpsc::unbounded_channel();
-        let (store, renewal_store, kinds, lines) =
-            (self.store, self.renewal_store, self.handlers.kinds(), self.queues);
+        let (renewal_store, kinds, lines) = (self.renewal_store, self.handlers.kinds(), self.queues);
         let shared = Shared {
             renewal_store: OnceLock::new(),
-            store,
+            source: self.source,
+            store: self.store,
             identity,
             labels: self.labels,
             lines: lines.into_iter().map(|(queue, n)| Arc::new(Line::new(queue, n))).collect(),

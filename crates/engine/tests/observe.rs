@@ -87,26 +87,31 @@ fn attempts_are_counted() {
         .unwrap_or_else(|_| panic!("the first recorder of this process"));
     bed::wait_for(async {
         let bed = Bed::memory().await;
-        let acts =
-            handler(async |attempt| match attempt.payload().map(|p| p.as_bytes().to_vec()).as_deref() {
-                Some(b"0") => Err(HandlerError::permanent("no")),
-                // Without a retry left it is not retried.
-                Some(b"2") => Err(HandlerError::retry("again")),
-                Some(b"1") => {
-                    let wish = windlass_core::decide::Cancel {
-                        actor: windlass_core::Actor::api(),
-                        reason: None,
-                        force: true,
-                        force_after_ms: 0,
-                    };
-                    let cancel =
-                        windlass_store::Cancel { job: attempt.job_id(), wish, expected_version: None };
-                    attempt.store().cancel(cancel, None).await?.expect("cancelled");
-                    attempt.progress(1, None).await?;
-                    Ok(None)
+        let store = Arc::clone(&bed.store);
+        let acts = handler(move |attempt| {
+            let store = Arc::clone(&store);
+            async move {
+                match attempt.payload().map(|p| p.as_bytes().to_vec()).as_deref() {
+                    Some(b"0") => Err(HandlerError::permanent("no")),
+                    // Without a retry left it is not retried.
+                    Some(b"2") => Err(HandlerError::retry("again")),
+                    Some(b"1") => {
+                        let wish = windlass_core::decide::Cancel {
+                            actor: windlass_core::Actor::api(),
+                            reason: None,
+                            force: true,
+                            force_after_ms: 0,
+                        };
+                        let cancel =
+                            windlass_store::Cancel { job: attempt.job_id(), wish, expected_version: None };
+                        store.cancel(cancel, None).await?.expect("cancelled");
+                        attempt.progress(1, None).await?;
+                        Ok(None)
+                    }
+                    _ => Ok(None),
                 }
-                _ => Ok(None),
-            });
+            }
+        });
         let running = Running::start(bed.worker().handle("counted", acts));
         let jobs: Vec<_> = (0..10)
             .map(|n| {

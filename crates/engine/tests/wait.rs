@@ -191,7 +191,10 @@ on_every_store! {
     /// J10, J11: children are spawned once, however often the parent begins, and joined without a worker.
     #[test]
     async fn children_are_spawned_once_and_joined(bed: Bed) {
-        let parent = handler(async |attempt| {
+        let store = Arc::clone(&bed.store);
+        let parent = handler(move |attempt| {
+            let store = Arc::clone(&store);
+            async move {
             let children = ["a", "b", "c"].map(|text| {
                 // Another priority in every attempt: what does the same work and is there already stays as it is.
                 let mut child = new_job("child");
@@ -210,10 +213,11 @@ on_every_store! {
             assert_eq!(joined.outcome, WakeOutcome::Joined);
             let mut sum = 0;
             for child in spawned {
-                let view = attempt.store().job(child.id, None).await?.expect("a child");
+                let view = store.job(child.id, None).await?.expect("a child");
                 sum += view.result.expect("a result").parse::<i64>()?;
             }
             Ok(Some(json(&sum.to_string())))
+            }
         });
         let child = handler(async |attempt| Ok(attempt.payload().cloned()));
         let running = Running::start(bed.worker().handle("parent", parent).handle("child", child));

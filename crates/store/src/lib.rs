@@ -16,6 +16,7 @@ mod limited;
 mod requests;
 mod traced;
 mod verbs;
+pub mod work;
 
 use async_trait::async_trait;
 use tokio::sync::watch;

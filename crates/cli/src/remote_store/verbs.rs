@@ -1,69 +1,41 @@
-//! The verbs of a store, by the table: those that a worker needs, and for all others that they are not here.
+//! The verbs that a worker needs, as the engine asks for them.
 
 use super::RemoteStore;
 use async_trait::async_trait;
-use windlass_core::step::Recorded;
-use windlass_core::unique::Hold;
-use windlass_core::{
-    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, Life, LogLine, Name, Refusal,
-    Status, Term, Who, Worker,
+use windlass_core::{Answer, Refusal, Who, Worker};
+use windlass_store::work::Work;
+use windlass_store::{
+    ClaimMany, Claimed, Extend, Extended, Hints, PutWorker, Settle, StoreResult, WriteLogs,
 };
-use windlass_store::*;
 
-fn absent<T>(verb: &str) -> StoreResult<T> {
-    Err(StoreError::Unavailable(format!("a worker that goes through a server cannot {verb}")))
+#[async_trait]
+impl Work for RemoteStore {
+    async fn claim(&self, request: ClaimMany) -> StoreResult<Vec<Claimed>> {
+        self.take(request).await
+    }
+
+    async fn extend(&self, request: Extend) -> StoreResult<Vec<Result<Extended, Refusal>>> {
+        self.renew(request).await
+    }
+
+    async fn settle(&self, request: Settle) -> StoreResult<Vec<Answer>> {
+        self.end(request).await
+    }
+
+    async fn put_worker(&self, request: PutWorker) -> StoreResult<Worker> {
+        self.report_worker(request).await
+    }
+
+    async fn remove_worker(&self, _worker: Who) -> StoreResult<()> {
+        self.leave().await
+    }
+
+    /// A claim waits at the server, which needs no hints.
+    fn hints(&self) -> Hints {
+        self.inner.hints()
+    }
+
+    async fn write_logs(&self, request: WriteLogs) -> StoreResult<Result<(), Refusal>> {
+        self.log(request).await
+    }
 }
-
-macro_rules! answer {
-    (claim, $store:ident, $request:ident) => {
-        $store.claim($request).await
-    };
-    (extend, $store:ident, $request:ident) => {
-        $store.renew($request).await
-    };
-    (settle, $store:ident, $request:ident) => {
-        $store.settle($request).await
-    };
-    (write_logs, $store:ident, $request:ident) => {
-        $store.write_logs($request).await
-    };
-    (put_worker, $store:ident, $request:ident) => {
-        $store.put_worker($request).await
-    };
-    (remove_worker, $store:ident, $request:ident) => {{
-        let _ = $request;
-        $store.remove_worker().await
-    }};
-    (queues, $store:ident, $request:ident) => {{
-        let _ = $request;
-        Ok(Vec::new())
-    }};
-    (sweep, $store:ident, $request:ident) => {{
-        let _ = $request;
-        Ok(Vec::new())
-    }};
-    ($verb:ident, $store:ident, $request:ident) => {{
-        let _ = $request;
-        absent(stringify!($verb))
-    }};
-}
-
-macro_rules! through {
-    ($($group:ident { $($verb:ident($request:ty) -> $answer:ty;)* $(; $($rest:item)*)? })*) => {
-        $(
-            #[async_trait]
-            impl $group for RemoteStore {
-                $(
-                    async fn $verb(&self, request: $request, _now: Now) -> StoreResult<$answer> {
-                        let store: &RemoteStore = self;
-                        let _ = store;
-                        answer!($verb, store, request)
-                    }
-                )*
-                $($($rest)*)?
-            }
-        )*
-    };
-}
-
-windlass_store::every_verb!(through);
