@@ -40,7 +40,16 @@ impl Client {
 
     /// Lets a worker finish what it has and take nothing more; false if there is no such worker.
     pub async fn drain_worker(&self, id: &str) -> Result<bool> {
-        let request = DrainWorker { id: Who::parse("worker_id", id)?, drain: true, actor: self.actor() };
+        self.set_draining(id, true).await
+    }
+
+    /// Lets a drained worker take jobs again; false if there is no such worker.
+    pub async fn resume_worker(&self, id: &str) -> Result<bool> {
+        self.set_draining(id, false).await
+    }
+
+    async fn set_draining(&self, id: &str, drain: bool) -> Result<bool> {
+        let request = DrainWorker { id: Who::parse("worker_id", id)?, drain, actor: self.actor() };
         let drained = self.repeat(|| self.inner.store.drain_worker(request.clone(), None)).await?;
         Ok(drained.is_some())
     }
