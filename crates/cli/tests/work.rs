@@ -252,8 +252,8 @@ fn a_dead_workers_job_comes_back_when_its_lease_is_over() {
     bed.work(&sh("true"));
     bed.until_status(&id, "completed");
     let log = bed.json(&["jobs", "events", &id]);
-    let claims = log["events"].as_array().unwrap().iter().filter(|event| event["type"] == "job_claimed");
-    let second = claims.last().unwrap();
+    let mut claims = log["events"].as_array().unwrap().iter().filter(|event| event["type"] == "job_claimed");
+    let second = claims.next_back().unwrap();
     let late = seconds_between(&held["lease"]["expires_at"], &second["at"]);
     assert!(late >= 0.0, "taken {} s before the lease was over", -late);
 }

@@ -475,7 +475,7 @@ impl FireSchedule {
                 return Ok(Some(Firing { jobs: vec![], cancel: None, state }));
             }
         };
-        let room = self.ids.len().min(SLOTS_MAX).max(1);
+        let room = self.ids.len().min(SLOTS_MAX);
         let in_time = now.plus_ms(-MISSED_AFTER_MS);
         let missed = match schedule.missed {
             Missed::Skip => vec![],

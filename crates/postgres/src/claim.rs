@@ -416,12 +416,15 @@ impl Db<'_> {
     }
 }
 
+/// When a job was made, what it is, and what it was given.
+type FirstEvent = (Timestamp, Facts, Option<Payload>);
+
 /// What a row of the claim tells of a job that was handed out.
 struct Moved {
     version: Version,
     now: Timestamp,
     /// None if it is gone, and why if it does not read back.
-    first_event: Option<Result<(Timestamp, Facts, Option<Payload>), String>>,
+    first_event: Option<Result<FirstEvent, String>>,
 }
 
 impl Moved {

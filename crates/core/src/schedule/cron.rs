@@ -59,7 +59,7 @@ impl Cron {
         let wrong = |why: String| Invalid::new("cron", text, why);
         let fields: Vec<&str> = spelled.split_whitespace().collect();
         let (second, rest) = match fields.as_slice() {
-            [rest @ ..] if rest.len() == 5 => ("0", rest),
+            rest if rest.len() == 5 => ("0", rest),
             [second, rest @ ..] if rest.len() == 5 => (*second, rest),
             _ => {
                 let why = "must be five fields (minute hour day month weekday), six with seconds in front, or \
@@ -127,7 +127,7 @@ impl Cron {
 
     /// The first matching time of a day from `from` on.
     fn time_from(&self, from: Time) -> Option<Time> {
-        let (h, m, s) = (from.hour().into(), from.minute().into(), from.second().into());
+        let (h, m, s) = (from.hour(), from.minute(), from.second());
         let hour = first(self.hours, h)?;
         let (minute, second) = if hour > h {
             (first(self.minutes, 0)?, first(self.seconds, 0)?)
