@@ -333,6 +333,25 @@ def keys():
     refused(401, "unauthorized", "GET", "/v1/jobs", headers={"authorization": f"Bearer {looker}"})
 
 
+def schedules():
+    """A schedule is made, looked at, triggered, paused, resumed and removed; its jobs stay."""
+    path = f"/v1/schedules/{KIND}"
+    refused(404, "schedule_not_found", "GET", path)
+    made = ok("PUT", path, {"cron": "0 3 * * *", "job": {"kind": KIND, "queue": "scheduled"}})
+    assert made["name"] == KIND and made["timezone"] == "UTC" and made["next_at"]
+    assert ok("GET", path)["cron"] == "0 3 * * *"
+    assert [one["name"] for one in ok("GET", "/v1/schedules")["schedules"]].count(KIND) == 1
+    assert len(ok("GET", f"{path}/next?n=3")["next"]) == 3
+    ok("POST", f"{path}/trigger", status=201)
+    assert len(ok("GET", f"/v1/jobs?queue=scheduled&kind={KIND}")["jobs"]) == 1
+    assert ok("POST", f"{path}/pause")["paused"]["by"]
+    assert ok("POST", f"{path}/resume").get("paused") is None
+    ok("DELETE", path)
+    refused(404, "schedule_not_found", "GET", path)
+    assert len(ok("GET", f"/v1/jobs?queue=scheduled&kind={KIND}")["jobs"]) == 1
+    ok("GET", "/v1/leader")
+
+
 def everything_was_called():
     """Every operation of the document was called here with success."""
     left = set()
@@ -346,7 +365,7 @@ def everything_was_called():
 
 PARTS = [
     malformed_requests, enqueueing, a_life, notes, refusals_in_their_order, waits_and_signals, approvals, operating,
-    watching, keys, everything_was_called,
+    watching, schedules, keys, everything_was_called,
 ]
 for part in PARTS:
     began = time.monotonic()
