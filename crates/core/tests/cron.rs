@@ -1,6 +1,6 @@
 //! Cron beside a second implementation: a walk over every minute with Python's zoneinfo.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
