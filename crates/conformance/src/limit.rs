@@ -174,7 +174,7 @@ pub async fn a_timeout_of_zero_is_none(bed: Bed) {
 pub async fn leases_last_from_a_second_to_a_day(bed: Bed) {
     for ms in [i64::MIN, -1, 0, 999, 86_400_001, i64::MAX] {
         let refused = LeaseMs::new(ms).map_err(Refusal::from);
-        names(&refused, "lease", &format!("{ms} ms"), "between 1 s and 24 h");
+        names(&refused, "lease", &windlass_core::span::to_text(ms), "between 1 s and 24 h");
     }
     for ms in [1_000, 86_400_000] {
         let mut job = bed.job("work");

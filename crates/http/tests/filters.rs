@@ -32,7 +32,7 @@ async fn a_job_is_found_by_its_unique_key() {
         let other = bed.put_job(json!({ "queue": "other", "unique": unique })).await;
         let of_kind = bed.put_job(json!({ "unique": { "key": "k", "scope": "kind" } })).await;
         let key = "unique_key=order%2077/%C3%A4";
-        assert_eq!(listed(&bed, &format!("{key}&queue=mail")).await, [mail.clone()]);
+        assert_eq!(listed(&bed, &format!("{key}&queue=mail")).await, [mail.as_str()]);
         assert_eq!(listed(&bed, &format!("{key}&queue=other")).await, [other]);
         assert_eq!(listed(&bed, "unique_key=k&kind=work").await, [of_kind]);
         assert_eq!(
@@ -130,7 +130,7 @@ async fn every_filter_of_a_bulk_action_filters() {
         };
         let claim = json!({ "worker_id": "hand" });
         let held = bed.post(&format!("/v1/jobs/{job}/claim"), claim).await.is(200);
-        assert_eq!(matched("cancel", json!({ "worker_id": "hand" })).await, [job.clone()]);
+        assert_eq!(matched("cancel", json!({ "worker_id": "hand" })).await, [job.as_str()]);
         assert!(matched("cancel", json!({ "worker_id": "other" })).await.is_empty());
         let token = &held["job"]["lease"]["token"];
         let body = json!({ "lease_token": token, "error": { "code": "broken", "message": "it broke" } });
@@ -150,10 +150,10 @@ async fn every_filter_of_a_bulk_action_filters() {
             ("finished_before", json!("1h"), json!("-1h")),
         ] {
             let filter = |value: Value| Value::Object([(name.to_owned(), value)].into_iter().collect());
-            assert_eq!(matched("redrive", filter(takes)).await, [job.clone()], "{} {name}", bed.place.name);
+            assert_eq!(matched("redrive", filter(takes)).await, [job.as_str()], "{} {name}", bed.place.name);
             assert!(matched("redrive", filter(leaves)).await.is_empty(), "{} {name}", bed.place.name);
         }
-        assert_eq!(matched("redrive", json!({ "dead": true })).await, [job.clone()]);
+        assert_eq!(matched("redrive", json!({ "dead": true })).await, [job.as_str()]);
         assert_eq!(matched("redrive", json!({})).await, [job]);
     }
 }

@@ -80,7 +80,8 @@ WITH moment AS MATERIALIZED (
 ), kept AS (
   INSERT INTO windlass.holds (claim, worker_id, check_at, ids)
   SELECT $11, $3, min(due_at), array_agg(id) FROM moved HAVING count(*) > 0
-  ON CONFLICT (claim) DO UPDATE SET ids = holds.ids || excluded.ids, check_at = least(holds.check_at, excluded.check_at)
+  ON CONFLICT (claim) DO UPDATE SET ids = holds.ids || excluded.ids, check_at = least(holds.check_at, excluded.check_at),
+    over = ARRAY(SELECT o FROM unnest(holds.over) o WHERE o <> ALL (excluded.ids))
 )
 SELECT 'taken', m.id, m.place, m.was_due, m.version, (SELECT now FROM moment), e.at, e.detail, e.is_json, e.payload
 FROM moved m LEFT JOIN windlass.job_events e ON e.job_id = m.id AND e.version = 1
