@@ -196,8 +196,10 @@ BEGIN
   SELECT * INTO parent FROM windlass.jobs j WHERE j.id = parent_id FOR UPDATE;
   IF repeatable THEN
     SELECT * INTO known FROM windlass.job_events e WHERE e.job_id = job AND e.version = 1;
-    -- What the engine leaves out of its facts stands here too.
-    IF FOUND AND '{"priority": 0, "grace_ms": 0, "tags": []}' || known.detail::jsonb = '{"tags": []}' || facts
+    -- What the engine leaves out of its facts stands here too; the trace of a request is not part of what it asks for.
+    IF FOUND AND ('{"priority": 0, "grace_ms": 0, "tags": [], "metadata": {}}' || known.detail::jsonb)
+        #- '{metadata,traceparent}' #- '{metadata,tracestate}'
+      = ('{"tags": [], "metadata": {}}' || facts) #- '{metadata,traceparent}' #- '{metadata,tracestate}'
       AND (known.payload, known.is_json) IS NOT DISTINCT FROM (bytes, is_json) THEN
       existed := true;
       RETURN;

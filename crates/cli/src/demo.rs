@@ -9,7 +9,7 @@ use crate::out::Out;
 use crate::run::open;
 use crate::serve::{address_of, not_listening};
 use crate::settings::{Settings, Source, masked};
-use crate::work::log_to_stderr;
+use crate::telemetry::{self, Counts};
 use serde_json::json;
 use shop::Shop;
 use std::path::Path;
@@ -27,7 +27,7 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// Runs until Ctrl-C.
 pub async fn run(args: DemoArgs, settings: &Settings, out: &Out) -> Outcome {
-    log_to_stderr(settings, "warn,windlass_engine=error");
+    let telemetry = telemetry::start(settings, "warn,windlass_engine=error", Counts::Served)?;
     let shutdown =
         Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let client = open(settings, true, None).await?;
@@ -46,6 +46,7 @@ pub async fn run(args: DemoArgs, settings: &Settings, out: &Out) -> Outcome {
         shop.run(&shutdown),
         tell_who_waits(&client, out, &command, &shutdown)
     );
+    telemetry.end().await;
     served.map_err(|e| Failure::failed(format!("the server ended: {e}")))?;
     worked?;
     if !out.is_json {

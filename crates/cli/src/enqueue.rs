@@ -2,6 +2,7 @@
 
 use crate::api_client::{ApiClient, Draft};
 use crate::args::EnqueueArgs;
+use crate::exec::TRACEPARENT;
 use crate::fail::{Failure, Outcome};
 use crate::jobs::ended;
 use crate::out::Out;
@@ -10,6 +11,7 @@ use serde_json::{Map, Value};
 use std::io::Read;
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
 use windlass_core::{JobId, Key, Metadata, Name, Payload, RunAt, Who};
+use windlass_engine::{TraceContext, carry_or};
 
 /// Enqueues, and waits if asked to.
 pub async fn run(args: Box<EnqueueArgs>, door: &ApiClient, out: &Out) -> Outcome {
@@ -75,9 +77,19 @@ fn draft(args: EnqueueArgs) -> Outcome<Draft> {
         tags: args.tag.iter().map(|tag| Name::parse("tag", tag)).collect::<Result<_, _>>()?,
         agent_id: args.agent_id.map(|id| Who::parse("agent_id", id)).transpose()?,
         id: args.id.map(|id| JobId::parse(&id)).transpose()?,
-        metadata: args.metadata.map(|text| metadata(&text)).transpose()?,
+        metadata: traced(args.metadata.map(|text| metadata(&text)).transpose()?),
         backoff: args.backoff.map(|text| backoff(&text)).transpose()?,
     })
+}
+
+/// With the trace that this command was started in, if it was in one and names no other.
+fn traced(metadata: Option<Metadata>) -> Option<Metadata> {
+    let started_in = std::env::var(TRACEPARENT).ok().and_then(|text| TraceContext::parse(&text));
+    let Some(context) = started_in else { return metadata };
+    let (mut given, mut carried) = (Metadata::new(), metadata.unwrap_or_default());
+    context.put(&mut given);
+    carry_or(&mut carried, &given);
+    Some(carried)
 }
 
 fn metadata(text: &str) -> Outcome<Metadata> {

@@ -23,6 +23,9 @@ const FOR_GOOD: i32 = 65;
 /// How long pipes may stay open after the program has ended, because of something it started.
 const LINGER: Duration = Duration::from_millis(500);
 
+/// The variable by which a trace goes on from a program to one that it starts.
+pub const TRACEPARENT: &str = "TRACEPARENT";
+
 /// A program that handles jobs.
 #[derive(Debug)]
 pub struct Program {
@@ -138,6 +141,11 @@ impl Program {
         if let Some(url) = &self.url {
             command.env("WINDLASS_URL", url);
         }
+        // The trace goes on in the program, not the one that this worker was started in.
+        match attempt.trace_context() {
+            Some(context) => command.env(TRACEPARENT, context.to_string()),
+            None => command.env_remove(TRACEPARENT),
+        };
         let child = command.spawn().map_err(|error| {
             let name = program.to_string_lossy();
             HandlerError::retry(format!("the program {name} could not be started: {error}"))

@@ -6,6 +6,7 @@
 //! | where each setting comes from | [`settings`] |
 //! | how a command reaches jobs, on a store or through a server | [`api_client`], [`wire`] |
 //! | what is printed, and how a failure becomes an exit code | [`out`], [`fail`] |
+//! | the log, and OpenTelemetry | [`telemetry`] |
 //! | how a key leaves the environment | [`key_pipe`] |
 //! | which job a piece of an id means | [`ids`] |
 //! | any program as a handler, on a store or through a server | [`work`], [`exec`], [`remote_store`] |
@@ -36,6 +37,7 @@ mod shape;
 mod show;
 mod span;
 mod stats;
+mod telemetry;
 mod verify;
 mod wire;
 mod work;

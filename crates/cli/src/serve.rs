@@ -6,7 +6,7 @@ use crate::fail::{Exit, Failure, Outcome};
 use crate::out::Out;
 use crate::run::open;
 use crate::settings::Settings;
-use crate::work::log_to_stderr;
+use crate::telemetry::{self, Counts};
 use serde_json::json;
 use std::sync::Arc;
 use tokio::net::TcpListener;
@@ -15,7 +15,7 @@ use windlass_http::{ListenError, Server};
 
 /// Serves until SIGTERM or Ctrl-C, then lets requests end; a second one ends at once.
 pub async fn run(args: ServeArgs, settings: &Settings, out: &Out) -> Outcome {
-    log_to_stderr(settings, "info");
+    let telemetry = telemetry::start(settings, "info", Counts::Served)?;
     let shutdown =
         Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let client = open(settings, true, None).await?;
@@ -44,7 +44,9 @@ pub async fn run(args: ServeArgs, settings: &Settings, out: &Out) -> Outcome {
             out.line(format!("metrics without a key on {metrics}"));
         }
     });
-    server.run(listener, shutdown).await.map_err(|e| Failure::failed(format!("the server ended: {e}")))
+    let served = server.run(listener, shutdown).await;
+    telemetry.end().await;
+    served.map_err(|e| Failure::failed(format!("the server ended: {e}")))
 }
 
 fn url_of(listener: &TcpListener) -> Outcome<String> {

@@ -7,13 +7,12 @@ use crate::reap::Reaper;
 use crate::remote_store::RemoteStore;
 use crate::run::open;
 use crate::settings::Settings;
+use crate::telemetry::{self, Counts};
 use crate::wire::Wire;
 use std::ffi::{OsStr, OsString};
-use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use tracing_subscriber::EnvFilter;
 use windlass_core::LeaseMs;
 use windlass_engine::{BoxError, Handler, RunError, Shutdown, Worker};
 use windlass_store::work::Work;
@@ -26,7 +25,8 @@ const RENEWING: usize = 2;
 /// Works until SIGTERM or Ctrl-C, then lets running programs finish; a second one ends at once.
 pub async fn run(args: WorkArgs, settings: &Settings) -> Outcome {
     check_program(&args.exec)?;
-    log_to_stderr(settings, if args.quiet { "warn" } else { "info" });
+    let telemetry =
+        telemetry::start(settings, if args.quiet { "warn" } else { "info" }, Counts::Exported)?;
     let shutdown =
         Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let (reaper, leave) = Reaper::new();
@@ -57,6 +57,7 @@ pub async fn run(args: WorkArgs, settings: &Settings) -> Outcome {
         end
     };
     let (worked, ()) = tokio::join!(working, reaper.run(async { drop(end.await) }));
+    telemetry.end().await;
     worked.map_err(|error| match error {
         RunError::Invalid(invalid) => invalid.into(),
         other => Failure::failed(other.to_string()),
@@ -154,17 +155,4 @@ fn finds(folders: &OsStr, program: &OsStr) -> bool {
 fn is_program(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt;
     path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
-}
-
-/// What the worker has to say, on standard error. `RUST_LOG` says how much.
-pub fn log_to_stderr(settings: &Settings, unless_said: &str) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(unless_said));
-    let told =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
-    // Nobody else sets one in this process.
-    let _ = if settings.log_format.value == "json" {
-        told.json().flatten_event(true).try_init()
-    } else {
-        told.with_ansi(std::io::stderr().is_terminal()).try_init()
-    };
 }

@@ -41,6 +41,7 @@ macro_rules! enqueue_laws {
             a_request_is_taken_whole_or_not_at_all,
             a_request_of_too_many_is_refused_and_an_empty_one_is_fine,
             the_same_id_and_body_again_is_the_same_job,
+            the_same_id_from_another_trace_is_the_same_job,
             the_same_id_with_another_body_is_refused,
             the_same_id_twice_in_a_request_is_one_job,
             without_a_key_nothing_is_ever_a_duplicate,
@@ -458,6 +459,22 @@ pub async fn the_same_id_and_body_again_is_the_same_job(bed: Bed) {
     assert_eq!(bed.enqueue(job.clone(), at(5)).await, there, "also when it is done");
     bed.is_unchanged(&before).await;
     assert_eq!(bed.holder_of(&job.facts.unique.expect("a key"), at(5)).await, None, "no key is taken");
+}
+
+/// Q11, T3: A repeat may come from another trace, or from none. The first one's trace stays.
+pub async fn the_same_id_from_another_trace_is_the_same_job(bed: Bed) {
+    let first = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let mut job = bed.job("work");
+    job.facts.metadata = object(&format!("{{\"traceparent\":\"{first}\",\"tracestate\":\"a=1\"}}"));
+    bed.enqueue(job.clone(), at(0)).await;
+    let before = bed.snapshot(job.id).await;
+    for metadata in ["{}", "{\"traceparent\":\"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\"}"] {
+        job.facts.metadata = object(metadata);
+        assert!(bed.enqueue(job.clone(), at(1)).await.existed, "{metadata}");
+    }
+    bed.is_unchanged(&before).await;
+    job.facts.metadata = object("{\"a\":1}");
+    assert_eq!(bed.enqueue_refused(vec![job], at(1)).await, (0, Refusal::JobExists));
 }
 
 /// Q11

@@ -99,6 +99,9 @@ fn is_zero(n: &i32) -> bool {
     *n == 0
 }
 
+/// Keys of a job's metadata that carry its trace context (W3C Trace Context).
+pub const TRACE_KEYS: [&str; 2] = ["traceparent", "tracestate"];
+
 fn is_zero_ms(n: &i64) -> bool {
     *n == 0
 }
@@ -138,6 +141,20 @@ impl Facts {
             metadata: Metadata::new(),
             unique: None,
         }
+    }
+
+    /// Whether both ask for the same job. The trace that a request belongs to is not part of what it asks for: a repeat may
+    /// come from another one.
+    pub fn asks_the_same(&self, other: &Self) -> bool {
+        if self == other {
+            return true;
+        }
+        let untraced = |facts: &Self| {
+            let mut facts = facts.clone();
+            facts.metadata.retain(|key, _| !TRACE_KEYS.contains(&key.as_str()));
+            facts
+        };
+        untraced(self) == untraced(other)
     }
 
     /// How long one attempt may take, in milliseconds. A timeout of 0 means none, whatever the job would fall back to.

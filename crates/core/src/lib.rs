@@ -61,7 +61,7 @@ pub use blocked::Blocked;
 pub use event::{Event, EventKind};
 pub use feed::{FeedCursor, LastRead, Life};
 pub use ids::{ApprovalId, JobId};
-pub use job::{Facts, Job, Metadata, NewJob, RunAt, Version};
+pub use job::{Facts, Job, Metadata, NewJob, RunAt, TRACE_KEYS, Version};
 pub use lease::{Lease, LeaseHash, LeaseMs, Secret, Token};
 pub use limits::Invalid;
 pub use list::{Count, Cursor, Filter, Order};

@@ -66,6 +66,6 @@ pub use report::Report;
 pub use run::run_once;
 pub use shutdown::{Level, Shutdown};
 pub use start::RunError;
-pub use trace::TraceContext;
+pub use trace::{TraceContext, carry, carry_or};
 pub use wait::AskedFor;
 pub use worker::Worker;

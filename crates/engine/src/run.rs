@@ -4,7 +4,6 @@ use crate::attempt::Attempt;
 use crate::control::{Control, Standing};
 use crate::error::{HandlerError, failure};
 use crate::handler::Handler;
-use crate::metrics::outcome_word;
 use crate::task::panic_message;
 use crate::trace;
 use futures_util::FutureExt;
@@ -72,7 +71,7 @@ pub(crate) async fn drive(handler: Handler, attempt: &Attempt, bounds: Bounds) -
     }
     attempt.control().leave();
     let outcome = conclude(stop, attempt, bounds);
-    span.record("outcome", outcome_word(outcome.as_ref(), attempt.job()));
+    trace::ended(&span, outcome.as_ref(), attempt);
     outcome
 }
 

@@ -2,6 +2,7 @@
 
 use crate::attempt::Attempt;
 use crate::error::HandlerError;
+use crate::trace::carry_or;
 use sha2::{Digest, Sha256};
 use windlass_core::{Actor, JobId, Name, NewJob, Refusal};
 use windlass_store::{Enqueue, Enqueued};
@@ -28,6 +29,7 @@ impl Attempt {
         let adopt = |mut child: NewJob| {
             child.facts.parent_id = Some(self.job_id());
             child.parent_token = Some(self.lease_token());
+            carry_or(&mut child.facts.metadata, self.metadata());
             child
         };
         let mut jobs: Vec<NewJob> = children.into_iter().map(adopt).collect();

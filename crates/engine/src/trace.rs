@@ -1,11 +1,23 @@
-//! Traces: a span per attempt, with the caller's trace context from the job's metadata.
+//! Traces: a span per attempt and per step, with the caller's trace context from the job's metadata.
+//!
+//! The context travels in the metadata of jobs, so any program can put one there. With the feature `otel` it is read from
+//! and given to OpenTelemetry; without it the engine only passes on what it finds.
+
+#[cfg(feature = "otel")]
+mod otel;
 
 use crate::attempt::Attempt;
+use crate::error::HandlerError;
+use crate::metrics::outcome_word;
 use std::fmt;
-use windlass_core::Metadata;
+use tracing::field::{Empty, display};
+use tracing::{Instrument, Span};
+use windlass_core::job::check_metadata;
+use windlass_core::{Metadata, Name, Outcome, TRACE_KEYS};
 
-/// The key under which a job's metadata carries its trace context.
-const KEY: &str = "traceparent";
+/// The keys under which a job's metadata carries its trace context.
+const PARENT: &str = TRACE_KEYS[0];
+const STATE: &str = TRACE_KEYS[1];
 
 /// Where a job comes from, as W3C Trace Context writes it: `00-<trace>-<span>-<flags>`.
 ///
@@ -47,14 +59,62 @@ impl TraceContext {
 
     /// The context that a job's metadata carries.
     pub fn of(metadata: &Metadata) -> Option<Self> {
-        Self::parse(metadata.get(KEY)?.as_str()?)
+        Self::parse(metadata.get(PARENT)?.as_str()?)
     }
 
     /// Lets a job's metadata carry this context.
     pub fn put(&self, metadata: &mut Metadata) {
-        metadata.insert(KEY.to_owned(), self.to_string().into());
+        metadata.insert(PARENT.to_owned(), self.to_string().into());
+    }
+
+    /// The context of the span that this code runs in, if OpenTelemetry records one (feature `otel`).
+    pub fn current() -> Option<Self> {
+        current().map(|(context, _)| context)
+    }
+
+    /// Makes a span the child of this context (feature `otel`). To be called before anything happens in the span.
+    pub fn adopt(&self, span: &Span) {
+        adopt(span, self, None);
     }
 }
+
+/// Lets a job's metadata carry the current trace context. A context that the caller gave stays, and metadata without room
+/// stays as it is: a trace is never a reason to refuse a job.
+pub fn carry(metadata: &mut Metadata) {
+    carry_or(metadata, &Metadata::new());
+}
+
+/// As [`carry`], with the context that other metadata carry when nothing is recorded here.
+pub fn carry_or(metadata: &mut Metadata, other: &Metadata) {
+    if metadata.contains_key(PARENT) {
+        return;
+    }
+    let found = current()
+        .or_else(|| TraceContext::of(other).map(|context| (context, state_of(other).map(str::to_owned))));
+    let Some((context, state)) = found else { return };
+    context.put(metadata);
+    if let Some(state) = state {
+        metadata.insert(STATE.to_owned(), state.into());
+    }
+    if check_metadata(metadata).is_err() {
+        metadata.retain(|key, _| !TRACE_KEYS.contains(&key.as_str()));
+    }
+}
+
+fn state_of(metadata: &Metadata) -> Option<&str> {
+    metadata.get(STATE)?.as_str()
+}
+
+#[cfg(feature = "otel")]
+use otel::{adopt, current};
+
+#[cfg(not(feature = "otel"))]
+fn current() -> Option<(TraceContext, Option<String>)> {
+    None
+}
+
+#[cfg(not(feature = "otel"))]
+fn adopt(_span: &Span, _context: &TraceContext, _state: Option<&str>) {}
 
 impl fmt::Display for TraceContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,23 +123,96 @@ impl fmt::Display for TraceContext {
     }
 }
 
-/// The span of an attempt.
-pub(crate) fn span(attempt: &Attempt) -> tracing::Span {
+/// The span of an attempt. It is nobody's child but the enqueuer's: whoever happened to start the worker is not its cause.
+pub(crate) fn span(attempt: &Attempt) -> Span {
     let span = tracing::info_span!(
+        parent: None,
         "attempt",
+        otel.name = Empty,
+        otel.kind = "consumer",
+        otel.status_code = Empty,
+        otel.status_description = Empty,
+        error.type = Empty,
         job = %attempt.job_id(),
         kind = attempt.kind().as_str(),
         queue = attempt.job().queue.as_str(),
         attempt = attempt.number(),
-        traceparent = tracing::field::Empty,
-        outcome = tracing::field::Empty,
+        traceparent = Empty,
+        outcome = Empty,
     );
-    if !span.is_disabled()
-        && let Some(context) = TraceContext::of(attempt.metadata())
-    {
-        span.record("traceparent", tracing::field::display(context));
+    if span.is_disabled() {
+        return span;
+    }
+    span.record("otel.name", display(format_args!("attempt {}", attempt.kind())));
+    if let Some(context) = TraceContext::of(attempt.metadata()) {
+        adopt(&span, &context, state_of(attempt.metadata()));
+        span.record("traceparent", display(context));
     }
     span
+}
+
+/// Puts what became of an attempt on its span.
+pub(crate) fn ended(span: &Span, outcome: Option<&Outcome>, attempt: &Attempt) {
+    if span.is_disabled() {
+        return;
+    }
+    let word = outcome_word(outcome, attempt.job());
+    span.record("outcome", word);
+    match outcome {
+        Some(Outcome::Fail { error, .. }) => {
+            #[derive(serde::Deserialize)]
+            struct Said {
+                code: String,
+                message: String,
+            }
+            let said = error.parse().unwrap_or_else(|_| Said { code: word.into(), message: word.into() });
+            mark_failed(span, &said.code, &said.message);
+        }
+        Some(Outcome::TimeOut) => mark_failed(span, word, "the attempt took too long"),
+        None => mark_failed(span, word, "the lease was lost"),
+        _ => {}
+    }
+}
+
+fn mark_failed(span: &Span, code: &str, message: &str) {
+    span.record("otel.status_code", "ERROR");
+    span.record("otel.status_description", message);
+    span.record("error.type", code);
+}
+
+impl Attempt {
+    /// The trace context for what this attempt starts: that of the span this code runs in, else the one its job carries.
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        TraceContext::current().or_else(|| TraceContext::of(self.metadata()))
+    }
+
+    /// Runs a step or tool in a span of its own, `what` and its name, below the span of the attempt.
+    pub async fn traced<T>(
+        &self,
+        what: &'static str,
+        name: &Name,
+        work: impl Future<Output = Result<T, HandlerError>>,
+    ) -> Result<T, HandlerError> {
+        let span = tracing::info_span!(
+            "step",
+            otel.name = Empty,
+            otel.status_code = Empty,
+            otel.status_description = Empty,
+            error.type = Empty,
+            job = %self.job_id(),
+            step = name.as_str(),
+            what,
+        );
+        if span.is_disabled() {
+            return work.await;
+        }
+        span.record("otel.name", display(format_args!("{what} {name}")));
+        let done = work.instrument(span.clone()).await;
+        if let Err(error) = &done {
+            mark_failed(&span, error.error_code(), error.message());
+        }
+        done
+    }
 }
 
 #[cfg(test)]

@@ -25,6 +25,8 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use tokio::time::{Instant, timeout};
 use tracing::Instrument;
+use tracing::field::Empty;
+use windlass_engine::TraceContext;
 use windlass_store::StoreError;
 
 /// How much of a body is read of somebody who showed nothing yet.
@@ -74,7 +76,19 @@ async fn serve(app: Arc<App>, route: Option<Arc<Route>>, request: Request) -> Re
     let id = RequestId::of(request.headers());
     let method = request.method().clone();
     let path = route.as_ref().map_or("", |route| route.path);
-    let span = tracing::info_span!("request", id = id.as_str(), %method, route = path);
+    let span = tracing::info_span!(
+        "request",
+        otel.name = %format_args!("{method} {path}"),
+        otel.kind = "server",
+        otel.status_code = Empty,
+        id = id.as_str(),
+        %method,
+        route = path,
+        status = Empty,
+    );
+    if let Some(context) = trace_context(request.headers()) {
+        context.adopt(&span);
+    }
     let counted = app.metrics.began();
     let handled = AssertUnwindSafe(handle(&app, route.as_deref(), request)).catch_unwind();
     let reply = handled.instrument(span.clone()).await;
@@ -95,11 +109,20 @@ async fn serve(app: Arc<App>, route: Option<Arc<Route>>, request: Request) -> Re
         problem.respond(&id)
     });
     let took = started.elapsed();
+    span.record("status", response.status().as_u16());
+    if response.status().is_server_error() {
+        span.record("otel.status_code", "ERROR");
+    }
     tracing::debug!(status = response.status().as_u16(), ?took, "answered");
     counted.ended(&method, path, response.status(), took);
     guard(response.headers_mut());
     response.headers_mut().insert(X_REQUEST_ID, id.header());
     response
+}
+
+/// The trace that a request belongs to, if it says so (W3C Trace Context).
+pub(crate) fn trace_context(headers: &HeaderMap) -> Option<TraceContext> {
+    TraceContext::parse(headers.get("traceparent")?.to_str().ok()?)
 }
 
 /// Headers that every answer has. What a handler set stays.

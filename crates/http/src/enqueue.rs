@@ -3,6 +3,7 @@
 use crate::app::known;
 use crate::call::{Call, Reply, json};
 use crate::codes;
+use crate::dispatch::trace_context;
 use crate::problem::Problem;
 use crate::shape::job::JobShape;
 use crate::shape::new_job::NewJobShape;
@@ -12,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::limits::{ENQUEUE_MAX, count};
 use windlass_core::unique::Scope;
-use windlass_core::{JobId, NewJob, Status};
+use windlass_core::{JobId, Metadata, NewJob, Status};
+use windlass_engine::carry_or;
 use windlass_store::{BatchRefusal, Enqueue, Enqueued};
 
 objects!(Batch);
@@ -44,7 +46,8 @@ enum JobOrId {
 /// `POST /v1/jobs`
 pub(crate) async fn enqueue(call: Call) -> Reply {
     let shape: NewJobShape = call.body()?;
-    let job = shape.resolve(&*call.app.policies().await?)?;
+    let mut job = shape.resolve(&*call.app.policies().await?)?;
+    trace(&call, &mut job);
     check(&call, &job).await?;
     let answers = send(&call, vec![job]).await?.map_err(|refused| Problem::from(refused.refusal))?;
     let [Enqueued { id, existed, payload_differs }] = answers[..] else {
@@ -73,6 +76,16 @@ fn prefers_short(call: &Call) -> bool {
 async fn visible(call: &Call, id: JobId) -> Result<Option<JobShape>, Problem> {
     let view = call.store().job(id, None).await?;
     Ok(view.filter(|view| call.who.sees(&view.job.queue)).map(JobShape::view))
+}
+
+/// Lets a job carry the trace of its request, unless its metadata names one: that of the span that answers it, where spans
+/// are recorded, else the caller's.
+fn trace(call: &Call, job: &mut NewJob) {
+    let mut given = Metadata::new();
+    if let Some(context) = trace_context(&call.headers) {
+        context.put(&mut given);
+    }
+    carry_or(&mut job.facts.metadata, &given);
 }
 
 async fn check(call: &Call, job: &NewJob) -> Result<(), Problem> {
@@ -138,7 +151,8 @@ pub(crate) async fn batch(call: Call) -> Reply {
     let mut jobs = Vec::with_capacity(shapes.len());
     for (index, shape) in shapes.into_iter().enumerate() {
         let refused = |invalid: windlass_core::Invalid| BatchRefusal { index, refusal: invalid.into() };
-        let job = shape.resolve(&policies).map_err(refused)?;
+        let mut job = shape.resolve(&policies).map_err(refused)?;
+        trace(&call, &mut job);
         check(&call, &job).await.map_err(|problem| problem.with("index", index))?;
         jobs.push(job);
     }

@@ -66,6 +66,7 @@ mod writes;
 pub use codes::{CODES, Code, explain};
 pub use gate::KeyText;
 pub use local::Local;
+pub use metrics::record_also;
 pub use openapi::document;
 pub use route::{Access, ROLES, Route, role_word};
 pub use routes::table as routes;

@@ -3,8 +3,9 @@
 
 use crate::app::App;
 use axum::http::{Method, StatusCode};
-use metrics::{Counter, Histogram, counter, describe_counter, describe_histogram, histogram};
+use metrics::{Counter, Histogram, Recorder, counter, describe_counter, describe_histogram, histogram};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use metrics_util::layers::FanoutBuilder;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,14 +22,38 @@ const CAP: i64 = 10_000;
 /// Seconds by which durations are told apart.
 const SECONDS: [f64; 12] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 60.0];
 
-/// The recorder of this process, unless somebody installed another one: then that one is asked for the counts.
+/// Who else is given every count.
+type Also = Box<dyn Recorder + Send + Sync>;
+
+/// Gives every count to another recorder too, beside `/metrics`. To be called before the first [`Server`](crate::Server) is
+/// made; false if it came too late.
+pub fn record_also(recorder: impl Recorder + Send + Sync + 'static) -> bool {
+    handle(Some(Box::new(recorder))).1
+}
+
 fn recorder() -> Option<&'static PrometheusHandle> {
+    handle(None).0
+}
+
+/// The recorder of this process, unless somebody installed another one: then that one is asked for the counts. And whether
+/// it was installed just now.
+fn handle(also: Option<Also>) -> (Option<&'static PrometheusHandle>, bool) {
     static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+    let mut fresh = false;
     let install = || {
+        fresh = true;
         let builder = PrometheusBuilder::new();
         let builder =
             builder.set_buckets_for_metric(Matcher::Suffix("_seconds".to_owned()), &SECONDS).ok()?;
-        let handle = builder.install_recorder().ok()?;
+        let own = builder.build_recorder();
+        let handle = own.handle();
+        match also {
+            Some(also) => {
+                let both = FanoutBuilder::default().add_recorder(own).add_recorder(also).build();
+                metrics::set_global_recorder(both).ok()?;
+            }
+            None => metrics::set_global_recorder(own).ok()?,
+        }
         describe_counter!("windlass_http_requests_total", "requests answered, by method, route and status");
         describe_histogram!("windlass_http_request_duration_seconds", "how long requests took");
         describe_counter!("windlass_lease_lost_total", "leases that were lost");
@@ -39,7 +64,8 @@ fn recorder() -> Option<&'static PrometheusHandle> {
         );
         Some(handle)
     };
-    HANDLE.get_or_init(install).as_ref()
+    let handle = HANDLE.get_or_init(install).as_ref();
+    (handle, fresh && handle.is_some())
 }
 
 /// What is counted per route and status.

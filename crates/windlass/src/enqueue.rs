@@ -243,9 +243,12 @@ impl IntoFuture for EnqueueMany {
 pub(crate) async fn finish_all(client: &Client, requests: Vec<Request>) -> Result<Vec<NewJob>> {
     let policies = client.policies().await?;
     let finish = |(index, request): (usize, Request)| {
-        request.finish(&policies).map_err(|invalid| BatchRefusal { index, refusal: invalid.into() })
+        let mut job =
+            request.finish(&policies).map_err(|invalid| BatchRefusal { index, refusal: invalid.into() })?;
+        windlass_engine::carry(&mut job.facts.metadata);
+        Ok(job)
     };
-    Ok(requests.into_iter().enumerate().map(finish).collect::<Result<Vec<_>, _>>()?)
+    Ok(requests.into_iter().enumerate().map(finish).collect::<Result<Vec<_>, BatchRefusal>>()?)
 }
 
 async fn send(client: &Client, requests: Vec<Request>) -> Result<Vec<Enqueued>> {

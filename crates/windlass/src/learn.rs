@@ -31,3 +31,7 @@ pub struct Operating;
 
 #[doc = include_str!("../../../docs/learn/testing.md")]
 pub struct Testing;
+
+#[cfg(feature = "otel")]
+#[doc = include_str!("../../../docs/learn/tracing.md")]
+pub struct Tracing;

@@ -48,13 +48,14 @@
 //! | do things once, wait, ask people, spawn children | [`Context`] |
 //! | say what went wrong | [`HandlerError`] |
 //! | write and enqueue, or write and complete, in one transaction | `Enqueue::in_tx`, `Context::complete_in` (feature `postgres`) |
+//! | see jobs in traces and metrics of OpenTelemetry | `otel` (feature `otel`) |
 //! | test without a database | [`testing`] |
 //!
 //! **What is promised.** An acknowledged job is not lost. A job runs *at least once*: a worker that dies is replaced after its
 //! lease, and what it had not recorded is done again. A worker that lost its lease changes nothing through Windlass any
 //! more; for your own writes use [`Context::fence`], or complete the job inside your own transaction.
 //!
-//! Features: `sqlite` (default), `postgres`, `sqlx` (its transactions; needs Rust 1.94). The memory store is always there.
+//! Features: `sqlite` (default), `postgres`, `sqlx` (its transactions; needs Rust 1.94), `otel` (OpenTelemetry). The memory store is always there.
 
 mod approve;
 mod batch;
@@ -71,6 +72,8 @@ mod job;
 mod learn;
 mod operate;
 mod options;
+#[cfg(feature = "otel")]
+pub mod otel;
 mod pause;
 mod queues;
 mod race;
@@ -122,7 +125,7 @@ pub use windlass_core::{
     Metadata, Name, Payload, QueueDefaults, Refusal, RunAt, Status, Timestamp, Token, Version, Wake, Who,
 };
 pub use windlass_engine::{
-    AskedFor, Attempt, BoxError, Handler, HandlerError, Health, Level, Policy, Shutdown, Then,
+    AskedFor, Attempt, BoxError, Handler, HandlerError, Health, Level, Policy, Shutdown, Then, TraceContext,
 };
 pub use windlass_store::{
     ApprovalView, Archived, BatchRefusal, Enqueued, FeedEvent, JobView, Listed, Page, QueueState, Store,

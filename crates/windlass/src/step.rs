@@ -151,12 +151,15 @@ impl<S: Send + Sync + 'static, T: Serialize + DeserializeOwned + Send + 'static>
             Some(step) => ended(&step)?,
             None => {
                 let _open = ctx.attempt.open_step();
-                ctx.attempt.step_started(&name, false, None).await?;
-                let value = self.tries(&name).await?;
-                let max = ctx.client.inner.limits.result_bytes;
-                let payload = encode_checked(&format!("the value of step {name}"), &value, max)?;
-                ctx.attempt.step_finished(&name, false, Some(payload)).await?;
-                value
+                let done = async {
+                    ctx.attempt.step_started(&name, false, None).await?;
+                    let value = self.tries(&name).await?;
+                    let max = ctx.client.inner.limits.result_bytes;
+                    let payload = encode_checked(&format!("the value of step {name}"), &value, max)?;
+                    ctx.attempt.step_finished(&name, false, Some(payload)).await?;
+                    Ok(value)
+                };
+                ctx.attempt.traced("step", &name, done).await?
             }
         };
         if let Some((undo_name, undo)) = self.undo {

@@ -167,21 +167,24 @@ impl<S: Send + Sync + 'static, T, E, F> Tool<'_, S, T, E, F> {
                 return Ok(value);
             }
         }
-        ctx.attempt.step_started(&name, true, Some(args)).await?;
-        let answer = call().await;
-        match answer.map_err(|error| (doubt_if.is_some_and(|doubts| doubts(&error)), error.into())) {
-            Ok(value) => {
-                let payload = returned(&name, &value, ctx.client.inner.limits.result_bytes)?;
-                ctx.attempt.step_finished(&name, true, Some(payload)).await?;
-                Ok(value)
+        let called = async {
+            ctx.attempt.step_started(&name, true, Some(args)).await?;
+            let answer = call().await;
+            match answer.map_err(|error| (doubt_if.is_some_and(|doubts| doubts(&error)), error.into())) {
+                Ok(value) => {
+                    let payload = returned(&name, &value, ctx.client.inner.limits.result_bytes)?;
+                    ctx.attempt.step_finished(&name, true, Some(payload)).await?;
+                    Ok(value)
+                }
+                // Nobody knows whether it acted: the call stays in doubt.
+                Err((in_doubt, error)) if in_doubt || error.is_in_doubt() => Err(error),
+                Err((_, error)) => {
+                    note_failure(ctx, &name, &error).await;
+                    Err(error)
+                }
             }
-            // Nobody knows whether it acted: the call stays in doubt.
-            Err((in_doubt, error)) if in_doubt || error.is_in_doubt() => Err(error),
-            Err((_, error)) => {
-                note_failure(ctx, &name, &error).await;
-                Err(error)
-            }
-        }
+        };
+        ctx.attempt.traced("tool", &name, called).await
     }
 }
 

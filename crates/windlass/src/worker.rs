@@ -196,7 +196,9 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self.handle(move |job: J, ctx| {
             let handler = Arc::clone(&handler);
             async move {
-                let ended = tokio::task::spawn_blocking(move || handler(job, ctx)).await;
+                let span = tracing::Span::current();
+                let blocking = move || span.in_scope(|| handler(job, ctx));
+                let ended = tokio::task::spawn_blocking(blocking).await;
                 ended.unwrap_or_else(|e| match e.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
                     Err(e) => Err(HandlerError::retry(e)),

@@ -53,7 +53,7 @@ pub async fn places() -> [Place; 2] {
 }
 
 /// Cargo builds examples together with the tests and puts them beside.
-fn built(name: &str) -> PathBuf {
+pub fn built(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this test's own path");
     let folder = test.parent().and_then(Path::parent).expect("the folder of the build").join("examples");
     let path = folder.join(name);
