@@ -4,12 +4,13 @@ CREATE OR REPLACE VIEW windlass.job_view AS
 SELECT j.id, j.kind, j.queue, j.status, j.waiting_for, j.wait_name, j.stage, j.progress, j.priority, j.attempt, j.retries,
   j.max_retries, j.crashes, j.version, j.generation, j.due_at, j.deadline_at,
   CASE WHEN j.status IN ('running', 'assigned') THEN j.worker_id END AS worker_id, j.lease_expires_at,
-  c.agent_id, c.parent_id, c.tags, windlass.as_json(c.is_json, c.payload) AS payload,
+  c.agent_id, c.parent_id, c.tags, windlass.as_json(p.is_json, p.payload) AS payload,
   windlass.as_json(r.is_json, r.payload) AS result, j.error_code, windlass.as_json(e.is_json, e.payload) AS error,
   j.cancel_requested_at, j.created_at, j.started_at, j.updated_at, j.finished_at,
   windlass.as_json(true, convert_to(m.detail, 'UTF8')) -> 'metadata' AS metadata
 FROM windlass.jobs j
 LEFT JOIN windlass.job_events c ON c.job_id = j.id AND c.version = 1
+LEFT JOIN windlass.job_events p ON p.job_id = j.id AND p.version = coalesce(j.payload_version, 1)
 LEFT JOIN windlass.job_events r ON r.job_id = j.id AND r.version = j.result_version
 LEFT JOIN windlass.job_events e ON e.job_id = j.id AND e.version = j.error_version
 LEFT JOIN windlass.job_events m ON m.job_id = j.id AND m.version = j.meta_version;

@@ -144,10 +144,12 @@ impl ApiClient {
         id: JobId,
         run_at: RunAt,
         from_start: bool,
+        payload: Option<Payload>,
         expected_version: Option<i64>,
     ) -> Outcome<Reply> {
         let mut doc = Doc::default();
         doc.put("from_start", from_start).put_some("expected_version", expected_version);
+        doc.put_bytes("payload", "payload_base64", payload.as_ref());
         if let RunAt::At(at) = run_at {
             doc.put("run_at", time(at));
         }

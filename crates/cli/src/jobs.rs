@@ -167,9 +167,11 @@ async fn redrive(redriving: Redriving, door: &ApiClient, out: &Out) -> Outcome {
         let spread_ms = redriving.spread.map_or(0, |spread| spread.ms());
         return many(&redriving.which, &Action::Redrive { run_at, spread_ms }, door, out).await;
     };
+    let payload = payload(redriving.payload.as_deref(), PAYLOAD_MAX_BYTES)?;
     let id = ids::job(id, door).await?;
     let run_at = run_at.map_or(RunAt::Now, RunAt::At);
-    let reply = door.redrive(id, run_at, redriving.from_start, redriving.expected_version).await?;
+    let (from_start, expected) = (redriving.from_start, redriving.expected_version);
+    let reply = door.redrive(id, run_at, from_start, payload, expected).await?;
     show::reply(out, &reply, |out, value| {
         out.line(format!("{id} is pending again, due at {}", show::text(&value["job"]["due_at"])));
     });

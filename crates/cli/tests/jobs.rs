@@ -135,8 +135,10 @@ fn a_job_is_cancelled_sent_back_forked_and_signalled() {
     let types: Vec<serde_json::Value> = watched.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     assert_eq!((&types[0]["type"], &types[1]["type"]), (&json!("job_created"), &json!("job_cancelled")));
     assert_eq!(types[1]["detail"]["reason"], "wrong");
-    assert_eq!(bed.json(&["jobs", "redrive", &id])["job"]["status"], "pending");
-    assert_eq!(bed.job(&id)["generation"], 1);
+    assert_eq!(bed.run(&["jobs", "redrive", &id, "--payload", "{oops"]).code, 2);
+    assert_eq!(bed.run(&["jobs", "redrive", "--filter", "queue=default", "--payload", "1"]).code, 2);
+    assert_eq!(bed.json(&["jobs", "redrive", &id, "--payload", "7"])["job"]["status"], "pending");
+    assert_eq!((&bed.job(&id)["generation"], &bed.job(&id)["payload"]), (&json!(1), &json!(7)));
     assert_eq!(bed.json(&["jobs", "show", &id, "--at-version", "2"])["status"], "cancelled");
     assert_eq!(bed.run(&["jobs", "show", &id, "--at-version", "99"]).code, 2);
     let fork = bed.json(&["jobs", "fork", &id, "--payload", "2"]);

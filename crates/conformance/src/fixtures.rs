@@ -81,6 +81,7 @@ pub fn redrive(job: JobId) -> Redrive {
         job,
         run_at: RunAt::Now,
         from_start: false,
+        payload: None,
         actor: Actor::parse("actor", "operator:ann").expect("an actor"),
         key: None,
         expected_version: None,

@@ -152,6 +152,10 @@ fn check_pointers(job: &Job, log: &[Event]) {
         assert!(reported && event.payload.is_some(), "a checkpoint: {event:?}");
         assert!(event.version > job.steps_from, "not a forgotten one: {job:?}");
     }
+    if let Some(event) = target(job.payload_version) {
+        assert_eq!(event.what.type_name(), "job_redriven", "only a redrive brings another payload: {event:?}");
+        assert!(event.payload.is_some(), "a payload: {event:?}");
+    }
     if let Some(event) = target(job.meta_version) {
         let told = match &event.what {
             EventKind::JobCreated(facts) => !facts.metadata.is_empty(),
@@ -198,7 +202,7 @@ fn check_view(view: &JobView, facts: &Facts, log: &[Event]) {
     let event = |pointer: Option<Version>| pointer.map(|v| &log[v as usize - 1]);
     let payload = |pointer| -> Option<&Payload> { event(pointer).and_then(|e| e.payload.as_ref()) };
     assert_eq!(&view.facts, facts, "a view tells the facts");
-    assert_eq!(view.payload, log[0].payload, "a payload never changes");
+    assert_eq!(view.payload.as_ref(), payload(job.payload_version.or(Some(1))), "the payload");
     assert_eq!(view.result.as_ref(), payload(job.result_version), "the result");
     assert_eq!(view.checkpoint.as_ref(), payload(job.checkpoint_version), "the checkpoint");
     let error = event(job.error_version).and_then(|e| Some((e.payload.clone()?, e.at)));

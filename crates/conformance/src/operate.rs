@@ -35,6 +35,8 @@ macro_rules! operate_laws {
             only_an_end_that_is_not_success_is_redriven,
             a_redrive_waits_for_its_time,
             a_repeated_redrive_is_known_by_its_key,
+            a_redrive_may_bring_another_payload,
+            a_redrives_payload_goes_into_forks_and_keys,
             a_redrive_kills_older_leases,
             a_redrive_takes_its_key_again,
             a_redrive_is_refused_while_another_job_has_the_key,
@@ -349,6 +351,68 @@ pub async fn a_repeated_redrive_is_known_by_its_key(bed: Bed) {
     bed.is_unchanged(&before).await;
     assert_eq!(bed.redrives(redrive(id), at(5)).await, Ok(Done::Moved(7, Status::Pending)));
     assert_eq!(bed.redrives(redrive(id), at(5)).await, Err(Refusal::NotFinished(Status::Pending)));
+}
+
+/// T6, Q12, R1: The new payload is in the redrive's event, the old one stays in the log, and every later attempt gets the new.
+pub async fn a_redrive_may_bring_another_payload(bed: Bed) {
+    let id = bed.a_job_that_is(Status::Failed, 0).await;
+    let first = bed.view(id, at(0)).await.payload;
+    let large = Payload::stored(vec![b' '; PAYLOAD_MAX_BYTES + 1], true);
+    let before = bed.snapshot(id).await;
+    is_invalid(&bed.redrives(Redrive { payload: Some(large), ..redrive(id) }, at(1)).await, "payload");
+    bed.is_unchanged(&before).await;
+    let mended = Some(json("{\"mended\":true}"));
+    let keyed = Redrive { payload: mended.clone(), key: Some(key("k")), ..redrive(id) };
+    assert_eq!(bed.redrives(keyed.clone(), at(1)).await, Ok(Done::Moved(4, Status::Pending)));
+    let log = bed.log(id).await;
+    assert_eq!((&log[0].payload, &log[3].payload), (&first, &mended));
+    assert_eq!((bed.view(id, at(1)).await.payload, bed.row(id).await.generation), (mended.clone(), 1));
+    let held = bed.claims_by_id("w", id, at(2)).await.expect("claimed");
+    assert_eq!(held.payload, mended);
+    assert_eq!(bed.redrives(keyed.clone(), at(3)).await, Ok(Done::Already(4)));
+    let other = Redrive { payload: Some(json("3")), ..keyed };
+    assert_eq!(bed.redrives(other, at(3)).await, Err(Refusal::KeyReused(4)), "the same key, another payload");
+    // It stays through failures, redrives without one, and redrives from the start.
+    bed.settles(&held, fails_for_good("again"), at(4)).await.expect("failed");
+    bed.redrives(Redrive { from_start: true, ..redrive(id) }, at(5)).await.expect("redriven");
+    let held = bed.claims_one("w", at(6)).await;
+    assert_eq!((held.job.id, held.payload.clone()), (id, mended.clone()));
+    bed.settles(&held, fails_for_good("again"), at(7)).await.expect("failed");
+    bed.redrives(Redrive { payload: Some(json("3")), ..redrive(id) }, at(8)).await.expect("redriven");
+    assert_eq!(bed.claims_one("w", at(9)).await.payload, Some(json("3")));
+    assert_eq!(bed.log(id).await[0].payload, first);
+}
+
+/// T6, Q11
+pub async fn a_redrives_payload_goes_into_forks_and_keys(bed: Bed) {
+    let mut job = bed.job("work");
+    job.facts.unique = Some(Unique::in_queue(name("default"), key("one")));
+    let (id, first) = (job.id, job.payload.clone());
+    bed.enqueue(job.clone(), at(0)).await;
+    let held = bed.claims_one("w", at(1)).await;
+    bed.settles(&held, fails_for_good("no"), at(2)).await.expect("failed");
+    let mended = Some(json("{\"mended\":true}"));
+    bed.redrives(Redrive { payload: mended.clone(), ..redrive(id) }, at(3)).await.expect("redriven");
+    // The key tells whether another request has the payload that the job has now.
+    let differs = async |payload: &Option<Payload>| {
+        let mut other = bed.job("work");
+        other.facts.unique = job.facts.unique.clone();
+        other.payload = payload.clone();
+        let there = bed.enqueue(other, at(4)).await;
+        assert_eq!((there.id, there.existed), (id, true));
+        there.payload_differs
+    };
+    assert!(differs(&first).await && !differs(&mended).await);
+    // A fork begins with what its source had at that version, unless it brings its own.
+    let cases = [(Some(3), None, first), (None, None, mended), (None, Some(json("7")), Some(json("7")))];
+    for (from_version, payload, expected) in cases {
+        let made = bed.id();
+        bed.forks(Fork { from_version, payload, ..fork(id, made) }, at(5)).await.expect("forked");
+        assert_eq!(bed.view(made, at(5)).await.payload, expected);
+        assert_eq!(bed.claims_by_id("w", made, at(6)).await.expect("claimed").payload, expected);
+    }
+    // The same id with the body that it was enqueued with is still a repeat.
+    assert!(bed.enqueue(job, at(7)).await.existed);
 }
 
 /// T6, Q4, T5

@@ -53,6 +53,7 @@ impl Job {
             error_version: None,
             error_code: None,
             checkpoint_version: None,
+            payload_version: None,
             meta_version: (!facts.metadata.is_empty()).then_some(event.version),
             created_at: event.at,
             started_at: None,
@@ -169,6 +170,9 @@ impl Job {
             EventKind::JobRedriven(d) => {
                 self.restart(d.due_at);
                 self.generation += 1;
+                if event.payload.is_some() {
+                    self.payload_version = Some(event.version);
+                }
                 if d.from_start {
                     self.steps_from = event.version;
                     self.checkpoint_version = None;

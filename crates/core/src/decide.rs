@@ -53,7 +53,7 @@ pub enum Command {
     /// Somebody wants it stopped.
     Cancel(Cancel),
     /// An operator sends it back.
-    Redrive(Actor, RunAt, bool),
+    Redrive(Actor, RunAt, bool, Option<Payload>),
     /// Its deadline has passed.
     Expire {
         /// For an assigned job: whether its worker is gone.
@@ -202,7 +202,9 @@ pub fn decide(job: &Job, command: Command, now: Timestamp) -> Result<Move, Refus
         Command::AddChildren(actor, hash, children) => add_children(job, actor, hash, children, now),
         Command::ChildFinished(child, status) => Ok(child_finished(job, child, status, now)),
         Command::Cancel(wish) => cancel(job, wish, now),
-        Command::Redrive(actor, run_at, from_start) => redrive(job, actor, run_at, from_start, now),
+        Command::Redrive(actor, run_at, from_start, payload) => {
+            redrive(job, actor, run_at, from_start, payload, now)
+        }
         Command::Expire { worker_gone } => expire(job, worker_gone, now),
         Command::LosePayload => {
             let message = "the event that holds the payload is gone; restore it from a back-up";
@@ -524,6 +526,7 @@ fn redrive(
     actor: Actor,
     run_at: RunAt,
     from_start: bool,
+    payload: Option<Payload>,
     now: Timestamp,
 ) -> Result<Move, Refusal> {
     match job.status {
@@ -532,8 +535,9 @@ fn redrive(
         _ => {}
     }
     let due_at = run_at.check("run_at", now)?;
+    fits("payload", payload.as_ref(), limits::PAYLOAD_MAX_BYTES)?;
     let what = EventKind::JobRedriven(event::Redriven { due_at, from_start });
-    Ok(Move::new(job, now, actor, what).done())
+    Ok(Move::new(job, now, actor, what).payload(payload).done())
 }
 
 fn expire(job: &Job, worker_gone: bool, now: Timestamp) -> Result<Move, Refusal> {
@@ -571,6 +575,9 @@ pub fn copy_log(log: Vec<Event>, to: JobId, payload: Option<&Payload>) -> Vec<Ev
             facts.parent_id = None;
             facts.unique = None;
             event.payload = payload.cloned().or(event.payload);
+        } else if matches!(event.what, EventKind::JobRedriven(_)) && payload.is_some() {
+            // Another payload stands for every earlier one.
+            event.payload = None;
         }
         event
     };

@@ -294,6 +294,8 @@ pub struct Job {
     pub error_code: Option<Who>,
     /// The event with the last checkpoint.
     pub checkpoint_version: Option<Version>,
+    /// The event with the payload that a redrive brought; the first event has it when absent.
+    pub payload_version: Option<Version>,
     /// The event with the whole metadata.
     pub meta_version: Option<Version>,
     /// When it was enqueued.

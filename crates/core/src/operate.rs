@@ -43,6 +43,8 @@ pub struct Redrive {
     pub run_at: RunAt,
     /// Whether recorded steps are forgotten.
     pub from_start: bool,
+    /// Another payload. The old one stays in the log.
+    pub payload: Option<Payload>,
     /// Who.
     pub actor: Actor,
     /// Recognises a repeat.
@@ -109,12 +111,15 @@ impl Redrive {
     /// entails is said by [`key_again`](crate::end::key_again) and [`counted_again`](crate::end::counted_again).
     pub fn decide(&self, job: &Job, keyed: Option<&Event>, now: Timestamp) -> Result<Verdict, Refusal> {
         if let Some(event) = keyed {
-            return event.repeated_by("job_redriven", None).map(Verdict::Already);
+            let version = event.repeated_by("job_redriven", None)?;
+            let is_same = event.payload == self.payload;
+            return if is_same { Ok(Verdict::Already(version)) } else { Err(Refusal::KeyReused(version)) };
         }
         if job.status.is_terminal() && job.status != Status::Completed {
             expect(job, self.expected_version)?;
         }
-        let command = Command::Redrive(self.actor.clone(), self.run_at, self.from_start);
+        let payload = self.payload.clone();
+        let command = Command::Redrive(self.actor.clone(), self.run_at, self.from_start, payload);
         decide(job, command, now).map(|step| Verdict::step(step.key(self.key.clone())))
     }
 }

@@ -159,15 +159,7 @@ pub(crate) fn ended(span: &Span, outcome: Option<&Outcome>, attempt: &Attempt) {
     let word = outcome_word(outcome, attempt.job());
     span.record("outcome", word);
     match outcome {
-        Some(Outcome::Fail { error, .. }) => {
-            #[derive(serde::Deserialize)]
-            struct Said {
-                code: String,
-                message: String,
-            }
-            let said = error.parse().unwrap_or_else(|_| Said { code: word.into(), message: word.into() });
-            mark_failed(span, &said.code, &said.message);
-        }
+        Some(Outcome::Fail { error, .. }) => mark_failed(span, error.code().as_str(), error.message()),
         Some(Outcome::TimeOut) => mark_failed(span, word, "the attempt took too long"),
         None => mark_failed(span, word, "the lease was lost"),
         _ => {}

@@ -317,6 +317,7 @@ fn a_redrive_from_the_start_begins_anew() {
             let run_at = windlass_core::RunAt::Now;
             let actor = windlass_core::Actor::api();
             let redrive = windlass_store::Redrive {
+                payload: None,
                 job: id,
                 run_at,
                 from_start,

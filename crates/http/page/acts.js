@@ -1,6 +1,6 @@
 // What a person can do to a job, an approval or a queue. Each asks first, sends one request, and says what came of it.
 
-import { onceKey, post, Problem } from "./api.js";
+import { onceKey, post, Problem, put } from "./api.js";
 import { fill, h, problemBox, tell } from "./dom.js";
 import { print } from "./json.js";
 import { word } from "./status.js";
@@ -71,10 +71,10 @@ export function redrive(job, done) {
   ask({
     title: `Send ${job.kind} back?`,
     text: "It goes back into its queue with all its retries. Recorded steps are not done again.",
-    fields: [tick("from_start", "forget recorded steps and begin at the start")],
+    fields: [payloadField(job), tick("from_start", "forget recorded steps and begin at the start")],
     yes: "Redrive",
     send: async (form) => {
-      const body = form.from_start.checked ? { from_start: true } : {};
+      const body = withPayload(form.from_start.checked ? { from_start: true } : {}, form, job);
       const answer = await post(`/v1/jobs/${job.id}/redrive`, body, { "idempotency-key": key });
       done(answer.job);
       return `the job is ${word(answer.job.status)} again`;
@@ -130,6 +130,28 @@ export async function resume(queue, done) {
   try {
     done((await post(`/v1/queues/${encodeURIComponent(queue.name)}/resume`)).queue);
     tell(`queue ${queue.name} goes on`);
+  } catch (problem) {
+    tell(`${problem.title}: ${problem.detail}`, "bad");
+  }
+}
+
+export function drain(worker, done) {
+  ask({
+    title: `Drain worker ${worker.id}?`,
+    text: "It takes no more jobs; those that run go on. Let it take jobs again, or end it when it is idle.",
+    yes: "Drain",
+    send: async () => {
+      done(await put(`/v1/workers/${encodeURIComponent(worker.id)}`, { draining: true }));
+      return `worker ${worker.id} drains`;
+    },
+  });
+}
+
+// Harmless: it needs no question.
+export async function undrain(worker, done) {
+  try {
+    done(await put(`/v1/workers/${encodeURIComponent(worker.id)}`, { draining: false }));
+    tell(`worker ${worker.id} takes jobs again`);
   } catch (problem) {
     tell(`${problem.title}: ${problem.detail}`, "bad");
   }

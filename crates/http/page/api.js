@@ -77,6 +77,8 @@ export async function get(path, params = {}, signal) {
 
 export const post = async (path, body, headers) => JSON.parse((await send("POST", path, { body, headers })) || "null");
 
+export const put = async (path, body) => JSON.parse((await send("PUT", path, { body })) || "null");
+
 export const remove = (path) => send("DELETE", path);
 
 // Counts of jobs by status: the same that Prometheus reads. Null where a proxy hides them.

@@ -1,7 +1,7 @@
 // Approvals, queues and workers: small tables, read again while somebody looks, and at once when something happens.
 
 import { get } from "./api.js";
-import { approvalCard, pause, resume } from "./acts.js";
+import { approvalCard, drain, pause, resume, undrain } from "./acts.js";
 import { empty, fill, h, icon, problemBox, refill } from "./dom.js";
 import { follow } from "./feed.js";
 import { many } from "./overview.js";
@@ -92,10 +92,10 @@ export function queues(root, view) {
 const defaults = (said) => Object.entries(said).filter(([, value]) => typeof value !== "object").map(([name, value]) => `${name.replace("_", " ")} ${value}${name === "max_retries" ? "" : " s"}`).join(", ");
 
 export function workers(root, view) {
-  live(root, "Workers", { ...view, types: "job_started" }, (signal) => get("/v1/workers", {}, signal), ({ workers: all }) =>
+  live(root, "Workers", { ...view, types: "job_started" }, (signal) => get("/v1/workers", {}, signal), ({ workers: all }, look) =>
     all.length === 0
       ? empty("No workers", "Start one; any program can be a handler:", "windlass work --queue default --exec ./report.sh")
-      : table(["Worker", "State", "Queues", "Kinds", "At once", "Up", "Seen"],
+      : table(["Worker", "State", "Queues", "Kinds", "At once", "Up", "Seen", ""],
           all.map((worker) => h("tr", { class: worker.live ? "" : "gone" },
             h("td", null, h("a", { class: "mono", href: `#/jobs?${new URLSearchParams({ worker_id: worker.id })}`, title: "the jobs it holds" }, worker.id)),
             h("td", null, h("span", { class: "status", dataset: { status: worker.live ? (worker.draining ? "waiting" : "completed") : "cancelled" } },
@@ -104,5 +104,8 @@ export function workers(root, view) {
             h("td", { class: "muted" }, worker.kinds.join(", ") || "all"),
             h("td", { class: "num" }, worker.capacity),
             h("td", { class: "num" }, duration(Date.parse(worker.seen_at) - Date.parse(worker.started_at))),
-            h("td", null, ago(worker.seen_at))))));
+            h("td", null, ago(worker.seen_at)),
+            h("td", { class: "num" }, worker.live && (worker.draining
+              ? h("button", { type: "button", dataset: { means: `undrain ${worker.id}` }, onclick: () => undrain(worker, acted(look)) }, "Take jobs again")
+              : h("button", { type: "button", dataset: { means: `drain ${worker.id}` }, onclick: () => drain(worker, acted(look)) }, "Drain")))))));
 }

@@ -175,7 +175,15 @@ impl Plan {
             BulkAction::Redrive => {
                 let run_at = spread(job, self.run_at, self.spread_ms);
                 let (actor, key) = (call.actor(), Some(key.clone()));
-                let request = Redrive { job, run_at, from_start: false, actor, key, expected_version: None };
+                let request = Redrive {
+                    job,
+                    run_at,
+                    from_start: false,
+                    payload: None,
+                    actor,
+                    key,
+                    expected_version: None,
+                };
                 known(|| call.app.store.redrive(request.clone(), None)).await?
             }
         };

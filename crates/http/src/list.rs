@@ -87,6 +87,7 @@ async fn as_it_stood(store: &dyn Store, id: JobId, version: Version) -> Result<J
     let job: Job = store.at_version(AtVersion { job: id, version }, None).await?.ok_or(Refusal::NotFound)?;
     let first = event(store, id, Some(1)).await?.ok_or(Refusal::NotFound)?;
     let facts = facts(&first).ok_or(Refusal::NotFound)?;
+    let redriven = event(store, id, job.payload_version).await?;
     let result = event(store, id, job.result_version).await?;
     let error = event(store, id, job.error_version).await?;
     let checkpoint = event(store, id, job.checkpoint_version).await?;
@@ -96,7 +97,7 @@ async fn as_it_stood(store: &dyn Store, id: JobId, version: Version) -> Result<J
         _ => Metadata::new(),
     };
     let around = Around {
-        payload: first.payload.as_ref(),
+        payload: redriven.as_ref().unwrap_or(&first).payload.as_ref(),
         result: result.as_ref().and_then(|event| event.payload.as_ref()),
         error: error.as_ref().and_then(|event| Some((event.payload.as_ref()?, event.at))),
         checkpoint: checkpoint.as_ref().and_then(|event| event.payload.as_ref()),

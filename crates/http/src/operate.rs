@@ -100,6 +100,12 @@ pub(crate) struct RedriveBody {
     /// Whether recorded steps are forgotten.
     #[serde(default)]
     from_start: Option<bool>,
+    /// Another payload from now on, at most 1 MiB. The old one stays in the history.
+    #[serde(default)]
+    payload: Option<Json>,
+    /// The same as bytes that are no JSON, in base64.
+    #[serde(default)]
+    payload_base64: Option<String>,
     /// The version of the job that this was decided on; at another one it is refused.
     #[serde(default)]
     expected_version: Option<i64>,
@@ -112,16 +118,19 @@ pub(crate) async fn redrive(call: Call) -> Reply {
     let before = call.view(job).await?.job;
     let run_at = run_at(body.run_at, body.delay)?.unwrap_or(RunAt::Now);
     let from_start = body.from_start.unwrap_or_default();
+    let payload = payload("payload", body.payload, body.payload_base64, PAYLOAD_MAX_BYTES)?;
+    let has_payload = payload.is_some();
     let ((), is_repeat) = once(&call, async |key| {
         let (actor, key, expected_version) = (call.actor(), Some(key), body.expected_version);
-        let request = Redrive { job, run_at, from_start, actor, key, expected_version };
+        let payload = payload.clone();
+        let request = Redrive { job, run_at, from_start, payload, actor, key, expected_version };
         known(|| call.app.store.redrive(request.clone(), None)).await??;
         Ok(())
     })
     .await?;
     let view = call.store().job(job, None).await?.ok_or(Refusal::NotFound)?;
     if !is_repeat {
-        let more = [("from_start", from_start.into())];
+        let more = [("from_start", from_start.into()), ("other_payload", has_payload.into())];
         put_on_record(&call, "job.redrive", Some(&before), &view.job, more).await;
     }
     reply(StatusCode::OK, &OneJob { job: JobShape::view(view) })

@@ -119,7 +119,7 @@ impl State {
                 expires_at: job.lease_expires_at?,
             },
             facts: entry.facts()?.clone(),
-            payload: entry.payload(Some(1)),
+            payload: entry.payload_now(),
             checkpoint: entry.payload(job.checkpoint_version),
             metadata: entry.metadata(),
             wake: self.wake(id),

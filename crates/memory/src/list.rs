@@ -23,7 +23,7 @@ impl State {
         let error = job.error_version.and_then(|version| entry.event(version));
         Some(JobView {
             facts: entry.facts()?.clone(),
-            payload: entry.payload(Some(1)),
+            payload: entry.payload_now(),
             result: entry.payload(job.result_version),
             error: error.and_then(|event| Some((event.payload.clone()?, event.at))),
             checkpoint: entry.payload(job.checkpoint_version),

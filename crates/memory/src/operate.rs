@@ -5,7 +5,7 @@ use windlass_core::end::{counted_again, key_again};
 use windlass_core::enqueue::UniqueKey;
 use windlass_core::operate::Verdict;
 use windlass_core::unique::Hold;
-use windlass_core::{Answer, Done, Event, JobId, Refusal, Timestamp};
+use windlass_core::{Answer, Done, Event, Refusal, Timestamp};
 use windlass_store::{Cancel, Fork, Redrive};
 
 impl State {
@@ -32,7 +32,7 @@ impl State {
         }
         let parent = entry.job.parent_id.and_then(|parent| self.entries.get(&parent));
         let again = parent.and_then(|parent| counted_again(&parent.job, request.job, &request.actor, now));
-        let taken = self.key_again(request.job, now)?;
+        let taken = self.key_again(&request, now)?;
         self.holds.extend(taken);
         let done = self.carry(verdict);
         if let Some(step) = again {
@@ -42,14 +42,14 @@ impl State {
     }
 
     /// The unique key that a redriven job takes anew, if it has one and does not hold it still.
-    fn key_again(&self, id: JobId, now: Timestamp) -> Result<Option<(UniqueKey, Hold)>, Refusal> {
-        let entry = self.entry(id)?;
+    fn key_again(&self, request: &Redrive, now: Timestamp) -> Result<Option<(UniqueKey, Hold)>, Refusal> {
+        let entry = self.entry(request.job)?;
         let Some((facts, unique)) = entry.facts().and_then(|facts| Some((facts, facts.unique.as_ref()?)))
         else {
             return Ok(None);
         };
         let key = (unique.scope.clone(), unique.key.clone());
-        let payload = entry.payload(Some(1));
+        let payload = request.payload.clone().or_else(|| entry.payload_now());
         let hold = key_again(&entry.job, facts, payload.as_ref(), self.holds.get(&key), now)?;
         Ok(hold.map(|hold| (key, hold)))
     }

@@ -48,6 +48,11 @@ impl Entry {
         self.event(version?)?.payload.clone()
     }
 
+    /// The payload, as it is now.
+    pub fn payload_now(&self) -> Option<Payload> {
+        self.payload(self.job.payload_version.or(Some(1)))
+    }
+
     /// The whole metadata, as it is now.
     pub fn metadata(&self) -> Metadata {
         let changed = self.job.meta_version.and_then(|version| self.event(version));

@@ -57,6 +57,7 @@ CREATE TABLE windlass.jobs (
   error_version       bigint,
   error_code          text,
   checkpoint_version  bigint,
+  payload_version     bigint,
   deadline_at         timestamptz,
   -- What rare lists are driven by, set by the guard. They stay null in the life of a plain job. (As generated columns they
   -- cost 24 of 290 thousand instructions a job.)
@@ -369,6 +370,7 @@ COMMENT ON COLUMN windlass.jobs.result_version IS 'Version of the event with its
 COMMENT ON COLUMN windlass.jobs.error_version IS 'Version of the event with its last error.';
 COMMENT ON COLUMN windlass.jobs.error_code IS 'The code of that error.';
 COMMENT ON COLUMN windlass.jobs.checkpoint_version IS 'Version of the event with its last checkpoint.';
+COMMENT ON COLUMN windlass.jobs.payload_version IS 'Version of the event with the payload of its last redrive; null where event 1 has it.';
 COMMENT ON COLUMN windlass.jobs.meta_version IS 'Version of the event with its metadata; null where it has none.';
 COMMENT ON COLUMN windlass.jobs.created_at IS 'When it was enqueued.';
 COMMENT ON COLUMN windlass.jobs.started_at IS 'When its latest attempt began.';

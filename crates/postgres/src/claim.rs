@@ -390,6 +390,7 @@ impl Db<'_> {
             let ended = record.steps.iter().filter(|s| matches!(s.state, StepState::Ended { .. })).count();
             (ended as i64, self.wake(&job).await?)
         };
+        let payload = self.payload_now(&job, payload).await?;
         Ok(Claimed {
             lease: Lease {
                 job: job.id,

@@ -178,6 +178,14 @@ impl<'c> Db<'c> {
         }))
     }
 
+    /// The payload of a job as it stands, given that of its first event.
+    pub(crate) async fn payload_now(&self, job: &Job, first: Option<Payload>) -> Tried<Option<Payload>> {
+        Ok(match self.pointed(job.id, job.payload_version).await? {
+            Some(redriven) => redriven.payload,
+            None => first,
+        })
+    }
+
     /// The event that a pointer of the row points at.
     pub(crate) async fn pointed(&self, job: JobId, version: Option<Version>) -> Tried<Option<Event>> {
         match version {

@@ -5,7 +5,7 @@ use crate::db::Tx;
 use crate::error::{Failure, Tried};
 use windlass_core::end::{counted_again, key_again};
 use windlass_core::operate::Verdict;
-use windlass_core::{Answer, Done, Job, Refusal, Timestamp};
+use windlass_core::{Answer, Done, Job, Payload, Refusal, Timestamp};
 use windlass_store::{Cancel, Fork, Redrive};
 
 impl Tx<'_> {
@@ -26,7 +26,7 @@ impl Tx<'_> {
             Verdict::Step(step) => *step,
         };
         // Before the first write: a refusal leaves nothing behind.
-        granted!(self.take_key_again(&job, now).await?);
+        granted!(self.take_key_again(&job, request.payload.as_ref(), now).await?);
         let done = self.finish(&job, step).await?;
         // The parent is locked already.
         if let Some(id) = job.parent_id
@@ -39,16 +39,22 @@ impl Tx<'_> {
     }
 
     /// A job that comes back needs its unique key back.
-    async fn take_key_again(&self, job: &Job, now: Timestamp) -> Tried<Result<(), Refusal>> {
+    async fn take_key_again(
+        &self,
+        job: &Job,
+        brought: Option<&Payload>,
+        now: Timestamp,
+    ) -> Tried<Result<(), Refusal>> {
         if job.unique_policy.is_none() {
             return Ok(Ok(()));
         }
-        let Some((facts, payload)) = self.created(job.id).await? else { return Ok(Ok(())) };
+        let Some((facts, first)) = self.created(job.id).await? else { return Ok(Ok(())) };
+        let payload = self.payload_now(job, first).await?;
         let Some(unique) = &facts.unique else { return Ok(Ok(())) };
         let (scope, key) = (unique.scope.to_text(), unique.key.as_str());
         // Not locked: what is decided on it is checked when the key is taken.
         let held = self.hold(&scope, key).await?;
-        if let Some(hold) = granted!(key_again(job, &facts, payload.as_ref(), held.as_ref(), now))
+        if let Some(hold) = granted!(key_again(job, &facts, brought.or(payload.as_ref()), held.as_ref(), now))
             && !self.take_key(&scope, key, &hold, now).await?
         {
             return Err(Failure::Raced);

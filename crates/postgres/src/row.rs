@@ -183,6 +183,7 @@ pub(crate) fn readable_job(row: &Row) -> Tried<(Job, Option<String>)> {
         error_version: c.get()?,
         error_code: c.readable(who)?,
         checkpoint_version: c.get()?,
+        payload_version: c.get()?,
         deadline_at: c.opt_time()?,
         status: c.pass(4).text_or(Status::parse, || Status::Orphaned)?,
         version: c.get()?,

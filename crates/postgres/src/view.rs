@@ -62,6 +62,7 @@ struct Pointed {
     result: Option<Event>,
     error: Option<Event>,
     checkpoint: Option<Event>,
+    redriven: Option<Event>,
     metadata: Option<Metadata>,
 }
 
@@ -93,8 +94,8 @@ impl Db<'_> {
                 paused: paused.get(&job.queue).cloned(),
                 has_worker: workers.iter().any(|w| w.takes(&job.queue, &job.kind, now)),
             };
-            let (facts, payload) = match created.remove(&job.id).map(|e| (e.what, e.payload)) {
-                Some((EventKind::JobCreated(facts), payload)) => (*facts, payload),
+            let (facts, first) = match created.remove(&job.id).map(|e| (e.what, e.payload)) {
+                Some((EventKind::JobCreated(facts), first)) => (*facts, first),
                 _ => (Facts::new(job.kind.clone(), job.queue.clone()), None),
             };
             let view = JobView {
@@ -104,7 +105,7 @@ impl Db<'_> {
                 blocked: blocked(&job, &around, now),
                 metadata: pointed.metadata.unwrap_or_else(|| facts.metadata.clone()),
                 facts,
-                payload,
+                payload: pointed.redriven.map_or(first, |e| e.payload),
                 job,
             };
             (view.job.id, view)
@@ -113,13 +114,14 @@ impl Db<'_> {
     }
 
     async fn pointed_at(&self, job: &Job) -> Tried<Pointed> {
-        let (result, error, checkpoint, metadata) = tokio::try_join!(
+        let (result, error, checkpoint, redriven, metadata) = tokio::try_join!(
             self.pointed(job.id, job.result_version),
             self.pointed(job.id, job.error_version),
             self.pointed(job.id, job.checkpoint_version),
+            self.pointed(job.id, job.payload_version),
             self.later_metadata(job)
         )?;
-        Ok(Pointed { result, error, checkpoint, metadata })
+        Ok(Pointed { result, error, checkpoint, redriven, metadata })
     }
 
     /// The metadata, unless it is that of the first event.

@@ -52,6 +52,7 @@ CREATE TABLE jobs (
   error_version       INTEGER,
   error_code          TEXT,
   checkpoint_version  INTEGER,
+  payload_version     INTEGER,
   meta_version        INTEGER,
   created_at          INTEGER NOT NULL,
   started_at          INTEGER,

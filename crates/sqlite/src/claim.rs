@@ -377,6 +377,7 @@ impl Tx<'_, '_> {
             let ended = record.steps.iter().filter(|s| matches!(s.state, StepState::Ended { .. })).count();
             (ended as i64, self.wake(&job)?)
         };
+        let payload = self.payload_now(&job, payload)?;
         Ok(Claimed {
             lease: Lease {
                 job: job.id,

@@ -162,6 +162,14 @@ impl<'c> Db<'c> {
         }))
     }
 
+    /// The payload of a job as it stands, given that of its first event.
+    pub(crate) fn payload_now(&self, job: &Job, first: Option<Payload>) -> Tried<Option<Payload>> {
+        Ok(match self.pointed(job.id, job.payload_version)? {
+            Some(redriven) => redriven.payload,
+            None => first,
+        })
+    }
+
     /// The payload of the event that a pointer of the row points at.
     pub(crate) fn pointed(&self, job: JobId, version: Option<Version>) -> Tried<Option<Event>> {
         version.map_or(Ok(None), |v| self.event(job, v))

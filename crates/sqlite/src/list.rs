@@ -28,7 +28,7 @@ pub(crate) fn page(limit: usize) -> i64 {
 impl Db<'_> {
     pub(crate) fn view(&self, id: JobId, now: Timestamp) -> Tried<Option<JobView>> {
         let Some(job) = self.job(id)? else { return Ok(None) };
-        let (facts, payload) =
+        let (facts, first) =
             self.created(id)?.unwrap_or_else(|| (Facts::new(job.kind.clone(), job.queue.clone()), None));
         let error = self.pointed(id, job.error_version)?.and_then(|e| Some((e.payload?, e.at)));
         let queue = self.queue(&job.queue)?;
@@ -43,7 +43,7 @@ impl Db<'_> {
             blocked: blocked(&job, &around, now),
             error,
             facts,
-            payload,
+            payload: self.payload_now(&job, first)?,
             job,
         }))
     }

@@ -5,7 +5,7 @@ use crate::db::Tx;
 use crate::error::Tried;
 use windlass_core::end::{counted_again, key_again};
 use windlass_core::operate::Verdict;
-use windlass_core::{Answer, Done, EventKind, Job, Refusal, Timestamp};
+use windlass_core::{Answer, Done, EventKind, Job, Payload, Refusal, Timestamp};
 use windlass_store::{Cancel, Fork, Redrive};
 
 impl Tx<'_, '_> {
@@ -22,7 +22,7 @@ impl Tx<'_, '_> {
             Verdict::Already(version) => return Ok(Ok(Done::Already(version))),
             Verdict::Step(step) => *step,
         };
-        granted!(self.take_key_again(&job, now)?);
+        granted!(self.take_key_again(&job, request.payload.as_ref(), now)?);
         let done = self.finish(&job, step)?;
         let parent = job.parent_id.map_or(Ok(None), |id| self.job(id))?;
         if let Some(parent) = parent
@@ -34,12 +34,13 @@ impl Tx<'_, '_> {
     }
 
     /// A job that comes back needs its unique key back.
-    fn take_key_again(&self, job: &Job, now: Timestamp) -> Tried<Result<(), Refusal>> {
+    fn take_key_again(&self, job: &Job, brought: Option<&Payload>, now: Timestamp) -> Tried<Result<(), Refusal>> {
         let created = job.unique_policy.map_or(Ok(None), |_| self.created(job.id))?;
-        let Some((facts, payload)) = created else { return Ok(Ok(())) };
+        let Some((facts, first)) = created else { return Ok(Ok(())) };
+        let payload = self.payload_now(job, first)?;
         let Some(unique) = &facts.unique else { return Ok(Ok(())) };
         let held = self.hold(&unique.scope, &unique.key)?;
-        if let Some(hold) = granted!(key_again(job, &facts, payload.as_ref(), held.as_ref(), now)) {
+        if let Some(hold) = granted!(key_again(job, &facts, brought.or(payload.as_ref()), held.as_ref(), now)) {
             self.take_key(&unique.scope.to_text(), unique.key.as_str(), &hold)?;
         }
         Ok(Ok(()))

@@ -157,6 +157,7 @@ pub(crate) fn readable_job(row: &Row<'_>) -> Tried<Readable> {
         error_version: c.get()?,
         error_code: c.readable(who)?,
         checkpoint_version: c.get()?,
+        payload_version: c.get()?,
         meta_version: c.get()?,
         created_at: c.time()?,
         started_at: c.opt_time()?,
@@ -266,6 +267,7 @@ pub(crate) fn insert_job(statement: &mut Statement<'_>, job: &Job) -> Tried<usiz
     b.put(job.error_version)?;
     b.put(job.error_code.as_ref().map(Who::as_str))?;
     b.put(job.checkpoint_version)?;
+    b.put(job.payload_version)?;
     b.put(job.meta_version)?;
     b.time(Some(job.created_at))?;
     b.time(job.started_at)?;
@@ -305,6 +307,7 @@ pub(crate) fn move_job(statement: &mut Statement<'_>, job: &Job) -> Tried<usize>
     b.put(job.error_version)?;
     b.put(job.error_code.as_ref().map(Who::as_str))?;
     b.put(job.checkpoint_version)?;
+    b.put(job.payload_version)?;
     b.put(job.meta_version)?;
     b.time(job.started_at)?;
     b.time(Some(job.updated_at))?;

@@ -92,6 +92,12 @@ macro_rules! answer {
             $store.inner.record_step($request, $now)
         )
     };
+    (redrive, $store:ident, $request:ident, $now:ident) => {
+        admit!(
+            $store.limits.check_payload("payload", $request.payload.as_ref()),
+            $store.inner.redrive($request, $now)
+        )
+    };
     (fork, $store:ident, $request:ident, $now:ident) => {
         admit!(
             $store.limits.check_payload("payload", $request.payload.as_ref()),

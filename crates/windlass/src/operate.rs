@@ -107,12 +107,13 @@ pub struct Redrive {
     job: JobId,
     run_at: RunAt,
     from_start: bool,
+    payload: Result<Option<Payload>, Invalid>,
     expected_version: Option<Version>,
 }
 
 impl Redrive {
     pub(crate) fn new(client: Client, job: JobId) -> Self {
-        Self { client, job, run_at: RunAt::Now, from_start: false, expected_version: None }
+        Self { client, job, run_at: RunAt::Now, from_start: false, payload: Ok(None), expected_version: None }
     }
 
     /// From when it may run, instead of at once.
@@ -124,6 +125,13 @@ impl Redrive {
     /// So long from now.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.run_at = RunAt::After(millis(delay, HORIZON_MS));
+        self
+    }
+
+    /// Gives it another payload from now on; the old one stays in its history. Recorded steps stay too: see
+    /// [`Redrive::from_start`].
+    pub fn payload(mut self, payload: impl Serialize) -> Self {
+        self.payload = Payload::from_value("payload", &payload, PAYLOAD_MAX_BYTES).map(Some);
         self
     }
 
@@ -146,9 +154,10 @@ impl IntoFuture for Redrive {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let Self { client, job, run_at, from_start, expected_version } = self;
-            let (actor, key) = (client.actor(), Some(fresh_key()?));
-            let request = windlass_store::Redrive { job, run_at, from_start, actor, key, expected_version };
+            let Self { client, job, run_at, from_start, payload, expected_version } = self;
+            let (payload, actor, key) = (payload?, client.actor(), Some(fresh_key()?));
+            let request =
+                windlass_store::Redrive { job, run_at, from_start, payload, actor, key, expected_version };
             client.repeat_on(job, || client.store().redrive(request.clone(), None)).await??;
             Ok(())
         })

@@ -95,7 +95,7 @@ pub enum JobsCommand {
     Cancel(Cancelling),
     /// Send a dead or cancelled job back, or all that a filter matches
     #[command(
-        after_help = "Examples:\n  windlass jobs redrive 0193a2f4-…\n  windlass jobs redrive --filter error_code=smtp_down --spread 10m --dry-run"
+        after_help = "Examples:\n  windlass jobs redrive 0193a2f4-…\n  windlass jobs redrive 0193a2f4-… --payload @fixed.json\n  windlass jobs redrive --filter error_code=smtp_down --spread 10m --dry-run"
     )]
     Redrive(Redriving),
     /// Make a new job that begins with another's log
@@ -317,6 +317,9 @@ pub struct Redriving {
     /// Run from the start: recorded steps are run again
     #[arg(long, conflicts_with = "filter")]
     pub from_start: bool,
+    /// Another payload from now on: JSON, @FILE, or - for standard input; the old one stays in its history
+    #[arg(long, value_name = "JSON|@FILE|-", allow_hyphen_values = true, conflicts_with = "filter")]
+    pub payload: Option<String>,
     /// Spread them evenly over so long
     #[arg(long, value_name = "TIME", requires = "filter")]
     pub spread: Option<Span>,

@@ -85,11 +85,14 @@ await stage(async (page) => {
   await isNow(page, "cancelled");
   await page.locator(".c-says", { hasText: "not needed" }).waitFor();
   await act(page, "Redrive");
+  assert.equal(await page.locator("dialog textarea").inputValue(), '{ "n": 1 }', "it begins with today's payload");
+  await page.locator("dialog textarea").fill('{ "n": 7 }');
   await confirm(page, "Redrive");
   await told(page, "pending again");
   await isNow(page, "pending");
+  await page.locator(".values", { hasText: '"n": 7' }).waitFor();
   await act(page, "Fork");
-  assert.equal(await page.locator("dialog textarea").inputValue(), '{ "n": 1 }');
+  assert.equal(await page.locator("dialog textarea").inputValue(), '{ "n": 7 }');
   await page.locator("dialog textarea").fill("{oops");
   await confirm(page, "Fork");
   await page.locator("dialog .problem").waitFor();
@@ -140,7 +143,17 @@ await stage(async (page) => {
   await page.getByRole("button", { name: "Resume" }).click();
   await told(page, "goes on");
   await page.goto(`${url}/#/workers`);
-  await page.locator("tr", { hasText: "w1" }).getByText("live").waitFor();
+  const worker = page.locator("tr", { hasText: "w1" });
+  await worker.getByText("live").waitFor();
+  // A worker is drained after a question, and let go on without one.
+  await worker.getByRole("button", { name: "Drain" }).click();
+  await confirm(page, "Drain");
+  await told(page, "drains");
+  await worker.getByText("draining").waitFor();
+  assert.equal((await get("/v1/workers")).workers.find((known) => known.id === "w1").draining, true);
+  await worker.getByRole("button", { name: "Take jobs again" }).click();
+  await told(page, "takes jobs again");
+  await worker.getByText("live").waitFor();
   await page.goto(`${url}/#/jobs/00000000-0000-7000-8000-000000000000`);
   await page.getByText("There is no such job").waitFor();
 }, { allowed: [/404 \(Not Found/, /409 \(Conflict/] });

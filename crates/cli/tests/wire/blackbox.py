@@ -289,7 +289,8 @@ def operating():
     other = enqueue(queue="ops", unique={"key": f"u-{KIND}", "policy": "active"})
     assert refused(409, "unique_taken", "POST", f"/v1/jobs/{job}/redrive", {})["job_id"] == other
     ok("POST", f"/v1/jobs/{other}/cancel", {})
-    assert ok("POST", f"/v1/jobs/{job}/redrive", {})["job"]["generation"] == 1
+    redriven = ok("POST", f"/v1/jobs/{job}/redrive", {"payload": {"mended": 1.50}})["job"]
+    assert (redriven["generation"], redriven["payload"]) == (1, {"mended": 1.50}), redriven
     assert ok("POST", f"/v1/jobs/{job}/fork", {"payload": 2}, 201)["job"]["id"] != job
     wish = {"filter": {"queue": "ops", "kind": KIND}, "action": "cancel"}
     assert ok("POST", "/v1/bulk", {**wish, "dry_run": True})["done"] == 0

@@ -250,13 +250,14 @@ impl Twins {
                 let answer = both!(self, cancel, Cancel { job, wish, expected_version });
                 self.tells("cancel", answer.is_ok());
             }
-            Act::Redrive { job, delay_ms, from_start, key, behind } => {
+            Act::Redrive { job, delay_ms, from_start, payload, key, behind } => {
                 let job = self.job(*job);
                 let expected_version = self.expected(job, *behind).await?;
                 let request = Redrive {
                     job,
                     run_at: run_at(*delay_ms),
                     from_start: *from_start,
+                    payload: payload.then(|| json("\"redriven\"")),
                     actor: operator(),
                     key: event_key(*key),
                     expected_version,

@@ -91,8 +91,10 @@ pub fn on_jobs() -> BoxedStrategy<Act> {
             .prop_map(|(lease, name, tool, finished, value)| Act::Step { lease, name, tool, finished, value }),
         2 => (place(), yes(), odd(0, 20_000), behind())
             .prop_map(|(job, force, force_after_ms, behind)| Act::Cancel { job, force, force_after_ms, behind }),
-        3 => (place(), some_ms(), yes(), key(), behind()).prop_map(
-            |(job, delay_ms, from_start, key, behind)| Act::Redrive { job, delay_ms, from_start, key, behind }
+        3 => (place(), some_ms(), yes(), yes(), key(), behind()).prop_map(
+            |(job, delay_ms, from_start, payload, key, behind)| {
+                Act::Redrive { job, delay_ms, from_start, payload, key, behind }
+            }
         ),
         1 => (place(), weighted(0.5, 0..6i64), proptest::bool::weighted(0.3), yes(), behind()).prop_map(
             |(job, from_version, again, payload, behind)| Act::Fork { job, from_version, again, payload, behind }

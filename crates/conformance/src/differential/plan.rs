@@ -134,6 +134,7 @@ pub enum Act {
         job: Place,
         delay_ms: i64,
         from_start: bool,
+        payload: bool,
         key: Option<usize>,
         behind: Option<i64>,
     },
