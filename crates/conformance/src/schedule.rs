@@ -4,7 +4,8 @@ use crate::{Bed, at, completes, fails_for_good, is_invalid, name, time, together
 use windlass_core::schedule::{Missed, Overlap, Schedule, Timing};
 use windlass_core::{Actor, Facts, JobId, Refusal, Status};
 use windlass_store::{
-    Enqueued, FireSchedule, List, PauseSchedule, PutSchedule, RemoveSchedule, ScheduleState,
+    Applied, ApplySchedules, Enqueued, FireSchedule, List, MissedLimits, PauseSchedule, PutSchedule,
+    RemoveSchedule, ScheduleState,
 };
 
 /// This module's laws, as tests.
@@ -26,6 +27,9 @@ macro_rules! schedule_laws {
             a_schedule_ends_when_it_says,
             what_people_do_to_schedules_is_in_the_audit,
             due_schedules_come_oldest_first,
+            settings_say_what_was_missed,
+            a_file_of_schedules_is_applied_as_a_whole,
+            a_backfilled_slot_is_not_fired_again,
         );
     };
 }
@@ -56,7 +60,8 @@ impl Bed {
 
     async fn fires_at(&self, which: &str, epoch: i64, ms: i64) -> Result<Vec<Enqueued>, Refusal> {
         let ids = (0..100).map(|_| self.id()).collect();
-        let request = FireSchedule { term: name("leader"), epoch, name: name(which), ids };
+        let missed = MissedLimits::default();
+        let request = FireSchedule { term: name("leader"), epoch, name: name(which), ids, missed };
         self.store.fire_schedule(request, at(ms)).await.expect("the store answers")
     }
 
@@ -329,4 +334,84 @@ pub async fn due_schedules_come_oldest_first(bed: Bed) {
     assert_eq!(due(1, 3 * MINUTE).await, ["b"]);
     bed.pauses("b", true, 3 * MINUTE).await.expect("paused");
     assert_eq!(due(10, 3 * MINUTE).await, ["a", "c"]);
+}
+
+/// R7, R12: what counts as missed, and how much of it is made up for, comes with the firing.
+pub async fn settings_say_what_was_missed(bed: Bed) {
+    let all = Schedule { missed: Missed::All, missed_max: 10, ..every_minute() };
+    bed.puts("capped", all.clone(), 0).await.expect("made");
+    bed.puts("patient", Schedule { missed: Missed::Skip, ..all }, 0).await.expect("made");
+    let epoch = bed.leads("a", at(10 * MINUTE)).await.expect("leads").epoch;
+    let fire = async |which: &str, missed: MissedLimits| {
+        let ids = (0..100).map(|_| bed.id()).collect();
+        let request = FireSchedule { term: name("leader"), epoch, name: name(which), ids, missed };
+        let fired = bed.store.fire_schedule(request, at(10 * MINUTE + 1)).await.expect("the store answers");
+        fired.expect("fired").len()
+    };
+    let capped = MissedLimits { after_ms: 1_000, max: 2 };
+    assert_eq!(fire("capped", capped).await, 3, "two of nine that were missed, and the one in time");
+    let patient = MissedLimits { after_ms: 5 * MINUTE, max: 2 };
+    assert_eq!(fire("patient", patient).await, 5, "five minutes late is in time");
+}
+
+/// R7, R12: all of them or none; a file applied again changes nothing; what is not named is removed only if that is said.
+pub async fn a_file_of_schedules_is_applied_as_a_whole(bed: Bed) {
+    let apply = async |schedules: Vec<(&str, Schedule)>, prune: bool, dry_run: bool| {
+        let schedules = schedules.into_iter().map(|(which, schedule)| (name(which), schedule)).collect();
+        let request = ApplySchedules { schedules, prune, dry_run, actor: ann() };
+        let applied = bed.store.apply_schedules(request, at(5)).await.expect("the store answers")?;
+        let is = |one: &Applied| {
+            (one.name.to_string(), one.before.is_some(), one.after.is_some(), one.audit.is_some())
+        };
+        Ok::<_, Refusal>(applied.iter().map(is).collect::<Vec<_>>())
+    };
+    let names = async || {
+        let all = bed.store.schedules((), at(5)).await.expect("the store answers");
+        all.iter().map(|state| format!("{} {}", state.name, state.version)).collect::<Vec<_>>()
+    };
+    bed.puts("by-hand", every_minute(), 0).await.expect("made");
+    let other = Schedule { jitter_ms: 5, ..every_minute() };
+    let bad = Schedule { timing: Timing::Cron("61 * * * *".into()), ..every_minute() };
+    let refused = apply(vec![("a", every_minute()), ("b", bad)], true, false).await;
+    is_invalid(&refused, "b: cron");
+    is_invalid(&apply(vec![("a", every_minute()), ("a", other.clone())], false, false).await, "schedules");
+    assert_eq!(names().await, ["by-hand 1"], "all or none");
+    let file = || vec![("a", every_minute()), ("b", every_minute())];
+    let new = |which: &str| (which.to_owned(), false, true, true);
+    assert_eq!(
+        apply(file(), true, true).await,
+        Ok(vec![new("a"), new("b"), ("by-hand".into(), true, false, true)])
+    );
+    assert_eq!(names().await, ["by-hand 1"], "a dry run writes nothing");
+    assert_eq!(apply(file(), false, false).await, Ok(vec![new("a"), new("b")]));
+    assert_eq!(names().await, ["a 1", "b 1", "by-hand 1"]);
+    let same = |which: &str| (which.to_owned(), true, true, false);
+    assert_eq!(apply(file(), false, false).await, Ok(vec![same("a"), same("b")]), "a repeat changes nothing");
+    let changed = apply(vec![("a", other)], true, false).await;
+    let gone = |which: &str| (which.to_owned(), true, false, true);
+    assert_eq!(changed, Ok(vec![("a".into(), true, true, true), gone("b"), gone("by-hand")]));
+    assert_eq!(names().await, ["a 2"]);
+    let actions = bed.audit().await.iter().filter(|entry| entry.action.as_str() == "schedule.remove").count();
+    assert_eq!(actions, 2);
+}
+
+/// R7: a slot of the past becomes one job, whoever makes up for it, and the leader does not make it again.
+pub async fn a_backfilled_slot_is_not_fired_again(bed: Bed) {
+    let made = bed.puts("nightly", every_minute(), 0).await.expect("made");
+    assert_eq!(bed.fires("nightly", MINUTE).await, [60]);
+    let slots =
+        made.schedule.slots(made.created_at).expect("slots").between(time(0), time(4 * MINUTE)).expect("few");
+    assert_eq!(slots, [time(MINUTE), time(2 * MINUTE), time(3 * MINUTE)], "the end is not among them");
+    let fill = async || {
+        let jobs = slots.iter().map(|slot| made.schedule.job_of(&made.name, *slot, bed.id()).expect("a job"));
+        let request = windlass_store::Enqueue { jobs: jobs.collect(), actor: ann(), idempotency: None };
+        let made =
+            bed.store.enqueue(request, at(4 * MINUTE)).await.expect("the store answers").expect("enqueued");
+        made.iter().map(|one| one.existed).collect::<Vec<_>>()
+    };
+    assert_eq!(fill().await, [true, false, false]);
+    assert_eq!(fill().await, [true, true, true]);
+    assert_eq!(bed.fires("nightly", 4 * MINUTE).await, [240], "those of before have their jobs");
+    let year = made.schedule.slots(made.created_at).expect("slots").between(time(0), time(525_600 * MINUTE));
+    assert!(year.expect_err("too many").to_string().contains("1000 slots"));
 }

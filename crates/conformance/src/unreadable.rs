@@ -1,13 +1,16 @@
 //! What a store does with values that do not read back. Nobody can write them through a store, so a test of each store
 //! plants them by hand and runs these.
 
-use crate::{Bed, at, completes, name, report};
+use crate::{Bed, at, completes, name, report, time};
 use async_trait::async_trait;
 use std::collections::BTreeMap;
+use windlass_core::schedule::{Schedule, Timing};
+use windlass_core::trigger::{Passed, Trigger, TriggerJob};
 use windlass_core::{Event, EventKind, Filter, JobId, LeaseMs, Outcome, Refusal, RunAt, Status};
 use windlass_store::{
-    ClaimMany, Claimed, Extend, List, Listed, Purge, ReadArchive, ReadAudit, ReadEvents, ReadFeed, Settle,
-    SettleItem, StoreError,
+    ClaimMany, Claimed, Extend, FireSchedule, Ingest, List, Listed, MissedLimits, PauseSchedule,
+    ProcessTriggerEvent, Purge, PutSchedule, PutTrigger, ReadArchive, ReadAudit, ReadEvents, ReadFeed,
+    RemoveSchedule, Settle, SettleItem, StoreError, fresh,
 };
 
 /// Somebody who writes into a store past its guard.
@@ -17,6 +20,8 @@ pub trait Planter: Send + Sync {
     async fn detail(&self, job: JobId, version: i64, detail: &str);
     /// Puts this text in a column of a job's row.
     async fn column(&self, job: JobId, column: &str, text: &str);
+    /// Puts this text in the place of a schedule or a trigger: the table, its name, the text.
+    async fn state(&self, table: &str, name: &str, text: &str);
 }
 
 /// A first event whose metadata holds a number that no program of ours can hold.
@@ -221,4 +226,76 @@ pub async fn a_sweep_goes_on_without_it(bed: &Bed, planter: &dyn Planter) {
     let list = listed(bed).await;
     let statuses: Vec<Status> = ids.iter().map(|id| list[id].job.status).collect();
     assert_eq!(statuses, [Status::Failed, Status::TimedOut, Status::TimedOut], "the first is set aside");
+}
+
+/// A schedule that does not read back fires nothing, is set aside by the leader, and stops no other; it can be put anew.
+pub async fn a_schedule_fails_alone(bed: &Bed, planter: &dyn Planter) {
+    let schedule = || {
+        let job = windlass_core::Facts::new(name("k"), name("default"));
+        let mut schedule = Schedule::new(Timing::Every(60_000), job);
+        schedule.starts_at = Some(time(60_000));
+        schedule
+    };
+    let put = async |which: &str, ms: i64| {
+        let actor = windlass_core::Actor::engine();
+        let request = PutSchedule { name: name(which), schedule: schedule(), expected_version: None, actor };
+        bed.store.put_schedule(request, at(ms)).await.expect("the store answers").expect("put")
+    };
+    let fire = async |which: &str, ms: i64| {
+        let epoch = bed.leads("a", at(ms)).await.expect("leads").epoch;
+        let (ids, missed) = ((0..10).map(|_| bed.id()).collect(), MissedLimits::default());
+        let request = FireSchedule { term: name("leader"), epoch, name: name(which), ids, missed };
+        bed.store.fire_schedule(request, at(ms)).await.expect("the store answers").expect("fired").len()
+    };
+    for which in ["a", "b", "c"] {
+        put(which, 0).await;
+    }
+    planter.state("schedules", "a", "{\"name\": \"a\", \"schedule\": 7}").await;
+    let due = async |ms| bed.store.due_schedules(10, at(ms)).await.expect("the store answers");
+    assert_eq!(due(60_000).await.len(), 3);
+    assert_eq!((fire("a", 60_000).await, fire("b", 60_000).await, fire("c", 60_000).await), (0, 1, 1));
+    assert_eq!(due(120_000).await, [name("b"), name("c")], "it is not asked for any more");
+    let all = bed.store.schedules((), at(0)).await.expect("the others are listed");
+    let broken: Vec<_> = all.iter().map(|state| (state.name.as_str(), state.broken.is_some())).collect();
+    assert_eq!(broken, [("a", true), ("b", false), ("c", false)]);
+    let pause = PauseSchedule { name: name("a"), pause: true, actor: windlass_core::Actor::engine() };
+    let refused = bed.store.pause_schedule(pause, at(70_000)).await.expect("the store answers");
+    assert!(refused.expect_err("unreadable").to_string().contains("does not read back"));
+    let mended = put("a", 80_000).await;
+    assert_eq!((mended.version, mended.broken, mended.next_at), (1, None, Some(time(120_000))));
+    assert_eq!(fire("a", 120_000).await, 1);
+    planter.state("schedules", "b", "no JSON").await;
+    let remove = RemoveSchedule { name: name("b"), actor: windlass_core::Actor::engine() };
+    assert_eq!(bed.store.remove_schedule(remove, at(130_000)).await.expect("the store answers"), Ok(()));
+}
+
+/// A trigger that does not read back takes its events all the same, and starts their jobs once it is put anew.
+pub async fn a_trigger_fails_alone(bed: &Bed, planter: &dyn Planter) {
+    let actor = windlass_core::Actor::engine;
+    let put = async |which: &str, ms: i64| {
+        let job = windlass_core::Facts::new(name("k"), name("default"));
+        let trigger = Trigger { jobs: vec![TriggerJob { job, payload: Passed::Whole }] };
+        let request = PutTrigger { name: name(which), trigger, expected_version: None, actor: actor() };
+        bed.store.put_trigger(request, at(ms)).await.expect("the store answers").expect("put")
+    };
+    let ingest = async |which: &str, ms: i64| {
+        let ids = (0..16).map(|_| bed.id()).collect();
+        let (id, trigger) = (fresh::trigger_event_id(), name(which));
+        let request = Ingest { id, trigger, dedupe_key: None, payload: None, actor: actor(), ids };
+        bed.store.ingest(request, at(ms)).await.expect("the store answers").expect("taken").event
+    };
+    put("a", 0).await;
+    put("b", 0).await;
+    planter.state("triggers", "a", "{}").await;
+    let kept = ingest("a", 10).await;
+    assert!(kept.processed_at.is_none() && kept.detail.problem.expect("why").contains("does not read back"));
+    assert!(ingest("b", 10).await.processed_at.is_some());
+    let all = bed.store.triggers((), at(0)).await.expect("the others are listed");
+    assert_eq!(all.iter().map(|state| state.broken.is_some()).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(put("a", 20).await.version, 1);
+    let epoch = bed.leads("a", at(30)).await.expect("leads").epoch;
+    let ids = (0..16).map(|_| bed.id()).collect();
+    let request = ProcessTriggerEvent { term: name("leader"), epoch, id: kept.id, ids };
+    let done = bed.store.process_trigger_event(request, at(30)).await.expect("the store answers");
+    assert_eq!(done.expect("leads").expect("an event").detail.jobs.len(), 1);
 }

@@ -81,3 +81,8 @@ uuid_v7!(
     ApprovalId,
     "approval id"
 );
+uuid_v7!(
+    /// The identity of an event of a trigger.
+    TriggerEventId,
+    "event id"
+);

@@ -309,6 +309,12 @@ pub struct Job {
 }
 
 impl Job {
+    /// Until when only its holder may go on with it, although its lease has expired: it is in its grace.
+    pub fn in_grace_until(&self, now: Timestamp) -> Option<Timestamp> {
+        let has_expired = self.status == Status::Running && self.lease_expires_at.is_some_and(|at| at <= now);
+        self.due_at.filter(|over_at| has_expired && now < *over_at)
+    }
+
     /// Whether a lease is live: held, and not over.
     pub fn is_held(&self, now: Timestamp) -> bool {
         self.status == Status::Running && self.due_at.is_some_and(|t| t > now)

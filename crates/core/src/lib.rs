@@ -22,6 +22,8 @@
 //! | lists and cursors | [`list`] |
 //! | places in the feed, incarnations | [`feed`] |
 //! | lengths of time and moments as people write them | [`span`] |
+//! | events from outside that start jobs | [`trigger`] |
+//! | settings that change while the store runs | [`settings`] |
 //! | limits and refusals | [`limits`], [`refusal`] |
 
 mod apply;
@@ -48,11 +50,13 @@ pub mod payload;
 pub mod refusal;
 pub mod registry;
 pub mod schedule;
+pub mod settings;
 pub mod span;
 pub mod status;
 pub mod step;
 pub mod term;
 pub mod time;
+pub mod trigger;
 pub mod unique;
 pub mod wait;
 
@@ -60,7 +64,7 @@ pub use backoff::Backoff;
 pub use blocked::Blocked;
 pub use event::{Event, EventKind};
 pub use feed::{FeedCursor, LastRead, Life};
-pub use ids::{ApprovalId, JobId};
+pub use ids::{ApprovalId, JobId, TriggerEventId};
 pub use job::{Facts, Job, Metadata, NewJob, RunAt, TRACE_KEYS, Version};
 pub use lease::{Lease, LeaseHash, LeaseMs, Secret, Token};
 pub use limits::Invalid;

@@ -110,6 +110,15 @@ pub enum Refusal {
     /// No such schedule.
     #[error("there is no schedule {0}")]
     ScheduleNotFound(String),
+    /// No such trigger.
+    #[error("there is no trigger {0}; make it first")]
+    TriggerNotFound(String),
+    /// A webhook is not signed as it must be, and why.
+    #[error("{0}")]
+    SignatureRefused(String),
+    /// The settings have moved on.
+    #[error("the settings are at version {0}; read them, then change them again")]
+    SettingsChanged(Version),
     /// No such approval.
     #[error("there is no such approval")]
     ApprovalNotFound,
@@ -163,6 +172,9 @@ impl Refusal {
             Self::NotAssigned => "not_assigned",
             Self::StaleEpoch(_) => "stale_epoch",
             Self::ScheduleNotFound(_) => "schedule_not_found",
+            Self::TriggerNotFound(_) => "trigger_not_found",
+            Self::SignatureRefused(_) => "signature_refused",
+            Self::SettingsChanged(_) => "version_mismatch",
             Self::ApprovalNotFound => "approval_not_found",
             Self::ApprovalTokenMalformed => "token_malformed",
             Self::ApprovalDecided => "approval_decided",

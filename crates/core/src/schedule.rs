@@ -4,6 +4,7 @@
 //! which slots are fired now, and writes their jobs and the next slot in one transaction. Each slot is a unique key of its
 //! own: whoever else tries, it becomes one job.
 
+mod apply;
 pub mod cron;
 mod fire;
 
@@ -17,8 +18,9 @@ use crate::refusal::Refusal;
 use crate::registry::WriteAudit;
 use crate::time::Timestamp;
 use crate::unique::Unique;
+pub use apply::{APPLY_MAX, Applied, ApplySchedules};
 use cron::Cron;
-pub use fire::{FireSchedule, Firing};
+pub use fire::{FireSchedule, Firing, MissedLimits};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -29,6 +31,8 @@ pub const SLOTS_MAX: usize = 100;
 pub const MISSED_DEFAULT: u32 = 10;
 /// Most missed slots that `missed = "all"` may make up for.
 pub const MISSED_MAX: i64 = 1_000;
+/// Most slots of the past that are made up for by one backfill.
+pub const BACKFILL_MAX: usize = 1_000;
 /// Shortest interval, in milliseconds.
 pub const EVERY_MIN_MS: i64 = 1_000;
 /// A slot that is so much later than this, in milliseconds, was missed: nobody led, or the store was away.
@@ -260,6 +264,22 @@ impl Slots {
         Some(next).filter(|next| self.ends_at.is_none_or(|end| *next < end))
     }
 
+    /// Every slot from `from` until before `to`; refused if there are more than [`BACKFILL_MAX`].
+    pub fn between(&self, from: Timestamp, to: Timestamp) -> Result<Vec<Timestamp>, Invalid> {
+        let mut found = Vec::new();
+        let mut at = Timestamp::from_micros(from.as_micros().saturating_sub(1));
+        while let Some(next) = self.after(at).filter(|next| *next < to) {
+            if found.len() == BACKFILL_MAX {
+                let limit =
+                    format!("at most {BACKFILL_MAX} slots at once; end with {next} and go on from there");
+                return Err(Invalid::new("to", to, limit));
+            }
+            found.push(next);
+            at = next;
+        }
+        Ok(found)
+    }
+
     /// The newest `max` slots from `from` to `to`, both included, oldest first.
     pub fn newest(&self, from: Timestamp, to: Timestamp, max: usize) -> Vec<Timestamp> {
         // Looks back in growing steps, so that years of slots cost no more than the last of them.
@@ -309,6 +329,31 @@ pub struct ScheduleState {
 }
 
 impl ScheduleState {
+    /// Stands for a row that does not read back, and says why. It fires nothing.
+    pub fn unreadable(name: Name, why: impl std::fmt::Display) -> Self {
+        let epoch = Timestamp::from_micros(0);
+        let job = Facts::new(Name::unreadable(), Name::unreadable());
+        Self {
+            name,
+            schedule: Schedule::new(Timing::Every(HORIZON_MS), job),
+            version: 0,
+            paused: None,
+            next_at: None,
+            last_slot: None,
+            last_job: None,
+            broken: Some(format!(
+                "what is stored does not read back: {why}; put the schedule again, or remove it"
+            )),
+            created_at: epoch,
+            updated_at: epoch,
+        }
+    }
+
+    /// Whether its row does not read back. Every one that does has a version above 0.
+    pub fn is_unreadable(&self) -> bool {
+        self.version == 0
+    }
+
     /// The schedule once its jobs are made: the last one is the one that has the slot, whoever made it.
     #[must_use]
     pub fn after(self, made: &[Enqueued]) -> Self {
@@ -343,6 +388,8 @@ impl PutSchedule {
         if before.is_some_and(|state| state.schedule == self.schedule) {
             return Ok(None);
         }
+        // What cannot be read is made anew.
+        let before = before.filter(|state| !state.is_unreadable());
         let created_at = before.map_or(now, |state| state.created_at);
         let when = |s: &Schedule| (s.timing.clone(), s.timezone.clone(), s.starts_at, s.ends_at);
         let paused = before.and_then(|state| state.paused.clone());
@@ -388,6 +435,9 @@ impl PauseSchedule {
     /// The schedule paused or resumed; none if it is. What passed while it was paused was not missed.
     pub fn decide(&self, before: Option<&ScheduleState>, now: Timestamp) -> Result<Changed, Refusal> {
         let Some(state) = before else { return Err(Refusal::ScheduleNotFound(self.name.to_string())) };
+        if let Some(why) = state.broken.as_ref().filter(|_| state.is_unreadable()) {
+            return Err(Invalid::new("schedule", &self.name, why.clone()).into());
+        }
         if state.paused.is_some() == self.pause {
             return Ok(None);
         }
@@ -413,7 +463,8 @@ impl RemoveSchedule {
     /// What goes to the audit.
     pub fn decide(&self, before: Option<&ScheduleState>) -> Result<WriteAudit, Refusal> {
         let Some(state) = before else { return Err(Refusal::ScheduleNotFound(self.name.to_string())) };
-        let was = serde_json::to_value(&state.schedule).unwrap_or_default();
+        let readable = Some(&state.schedule).filter(|_| !state.is_unreadable());
+        let was = serde_json::to_value(readable).unwrap_or_default();
         let detail = Metadata::from_iter([("before".to_owned(), was)]);
         Ok(WriteAudit::of(self.actor.clone(), "schedule.remove", &self.name, detail))
     }

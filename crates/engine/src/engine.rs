@@ -12,7 +12,7 @@ use crate::offer::Offers;
 use crate::policy::{Policies, Policy};
 use crate::repeat::Pause;
 use crate::run::at;
-use crate::service::{Leader, Scheduler, Sweeper};
+use crate::service::{Leader, Scheduler, Sweeper, TriggerProcessor};
 use crate::settle::{self, Ended};
 use crate::shutdown::{Level, Shutdown};
 use crate::task::{inside, keep, panic_message};
@@ -212,16 +212,17 @@ async fn sweep(shared: Arc<Shared>) {
     sweeper.run(Shutdown::new()).await;
 }
 
-/// Fires schedules while this worker leads, if it was told to.
+/// Fires schedules and processes kept events of triggers while this worker leads, if it was told to.
 async fn schedules(shared: Arc<Shared>) {
     if shared.schedules
         && let Some(store) = &shared.store
     {
         let leader = Leader::new(Arc::clone(store), shared.identity.clone());
         let scheduler = Scheduler::new(Arc::clone(store), leader.leading());
-        let both =
-            async { tokio::join!(leader.run(shared.asked.clone()), scheduler.run(shared.asked.clone())) };
-        inside(&shared.handlers_on, both).await;
+        let triggers = TriggerProcessor::new(Arc::clone(store), leader.leading());
+        let asked = || shared.asked.clone();
+        let all = async { tokio::join!(leader.run(asked()), scheduler.run(asked()), triggers.run(asked())) };
+        inside(&shared.handlers_on, all).await;
     }
     std::future::pending().await
 }

@@ -1,11 +1,15 @@
 //! The living parts that servers and workers run alike, each over a store and ignorant of the rest.
 
 mod leader;
+mod live_settings;
 mod queue_policies;
 mod scheduler;
 mod sweeper;
+mod trigger_processor;
 
 pub use leader::{Leader, Leading};
+pub use live_settings::LiveSettings;
 pub use queue_policies::QueuePolicies;
 pub use scheduler::Scheduler;
 pub use sweeper::Sweeper;
+pub use trigger_processor::TriggerProcessor;

@@ -37,10 +37,12 @@ mod operate;
 mod registry;
 mod retention;
 mod schedule;
+mod settings;
 mod settle;
 mod state;
 mod sweep;
 mod term;
+mod trigger;
 mod verbs;
 mod wait;
 

@@ -5,7 +5,8 @@ use windlass_core::operate::Cancel;
 use windlass_core::schedule::Changed;
 use windlass_core::{Name, Refusal, Timestamp};
 use windlass_store::{
-    Enqueue, Enqueued, FireSchedule, PauseSchedule, PutSchedule, RemoveSchedule, ScheduleState,
+    Applied, ApplySchedules, Enqueue, Enqueued, FireSchedule, PauseSchedule, PutSchedule, RemoveSchedule,
+    ScheduleState,
 };
 
 impl State {
@@ -44,6 +45,25 @@ impl State {
         self.write_audit(audit, now);
         self.schedules.remove(&request.name);
         Ok(())
+    }
+
+    /// Makes, changes and removes schedules, all or none.
+    pub fn apply_schedules(
+        &mut self,
+        request: ApplySchedules,
+        now: Timestamp,
+    ) -> Result<Vec<Applied>, Refusal> {
+        let all = request.decide(&self.schedules, now)?;
+        for Applied { name, after, audit, .. } in all.iter().filter(|_| !request.dry_run) {
+            if let Some(audit) = audit {
+                self.write_audit(audit.clone(), now);
+            }
+            match after {
+                Some(state) => self.schedules.insert(name.clone(), state.clone()),
+                None => self.schedules.remove(name),
+            };
+        }
+        Ok(all)
     }
 
     /// One schedule.

@@ -83,6 +83,12 @@ pub(crate) struct State {
     pub index: Index,
     /// Schedules.
     pub schedules: BTreeMap<Name, windlass_store::ScheduleState>,
+    /// Triggers with the secrets of their webhooks.
+    pub triggers: BTreeMap<Name, (windlass_store::TriggerState, Vec<windlass_core::trigger::KeptSecret>)>,
+    /// Events that came in.
+    pub trigger_events: BTreeMap<windlass_core::TriggerEventId, windlass_store::TriggerEvent>,
+    /// Settings of the store.
+    pub settings: windlass_store::SettingsState,
     /// Unique keys. They outlive jobs.
     pub holds: BTreeMap<UniqueKey, Hold>,
     /// How removed jobs ended whose unique key is left.
@@ -121,6 +127,9 @@ impl State {
             entries: HashMap::new(),
             index: Index::default(),
             schedules: BTreeMap::new(),
+            triggers: BTreeMap::new(),
+            trigger_events: BTreeMap::new(),
+            settings: windlass_store::SettingsState::default(),
             holds: BTreeMap::new(),
             purged: HashMap::new(),
             approvals: BTreeMap::new(),

@@ -6,7 +6,7 @@ use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, Life, LogLine, Name, Refusal,
-    Status, Term, Who, Worker,
+    Status, Term, TriggerEventId, Who, Worker,
 };
 use windlass_store::*;
 
@@ -84,10 +84,24 @@ verbs! {
         put_schedule(PutSchedule) -> Result<ScheduleState, Refusal>;
         pause_schedule(PauseSchedule) -> Result<ScheduleState, Refusal>;
         remove_schedule(RemoveSchedule) -> Result<(), Refusal>;
+        apply_schedules(ApplySchedules) -> Result<Vec<Applied>, Refusal>;
         schedule(Name) -> Option<ScheduleState>;
         schedules(()) -> Vec<ScheduleState>;
         due_schedules(usize) -> Vec<Name>;
         fire_schedule(FireSchedule) -> Result<Vec<Enqueued>, Refusal>;
+    }
+    Triggers {
+        put_trigger(PutTrigger) -> Result<TriggerState, Refusal>;
+        put_trigger_secret(PutTriggerSecret) -> Result<TriggerState, Refusal>;
+        remove_trigger(RemoveTrigger) -> Result<(), Refusal>;
+        trigger(Name) -> Option<TriggerState>;
+        triggers(()) -> Vec<TriggerState>;
+        trigger_secrets(Name) -> Vec<WebhookSecret>;
+        ingest(Ingest) -> Result<Ingested, Refusal>;
+        trigger_events(ReadTriggerEvents) -> Vec<TriggerEvent>;
+        due_trigger_events(usize) -> Vec<TriggerEventId>;
+        process_trigger_event(ProcessTriggerEvent) -> Result<Option<TriggerEvent>, Refusal>;
+        forget_trigger_events(ForgetTriggerEvents) -> Result<usize, Refusal>;
     }
     Retention {
         archive(ReadArchive) -> Vec<Archived>;
@@ -98,6 +112,8 @@ verbs! {
         put_queue(PutQueue) -> Result<(), Refusal>;
         pause_queue(PauseQueue) -> ();
         queues(i64) -> Vec<QueueState>;
+        settings(()) -> SettingsState;
+        put_settings(PutSettings) -> Result<SettingsState, Refusal>;
         put_worker(PutWorker) -> Worker;
         drain_worker(DrainWorker) -> Option<Worker>;
         remove_worker(Who) -> ();

@@ -229,6 +229,40 @@ CREATE TABLE windlass.schedules (
 );
 CREATE INDEX schedules_due ON windlass.schedules (next_at, name) WHERE next_at IS NOT NULL;
 
+-- What starts jobs when an event comes from outside.
+CREATE TABLE windlass.triggers (
+  name    text COLLATE "C" NOT NULL PRIMARY KEY,
+  state   text NOT NULL,
+  secrets text NOT NULL
+);
+
+-- Events that came in. One with a dedupe key is there once per trigger.
+CREATE TABLE windlass.trigger_events (
+  id           uuid        NOT NULL PRIMARY KEY,
+  trigger_name text        COLLATE "C" NOT NULL,
+  dedupe_key   text        COLLATE "C",
+  payload      bytea,
+  is_json      boolean,
+  actor        text        NOT NULL,
+  received_at  timestamptz NOT NULL,
+  due_at       timestamptz,
+  processed_at timestamptz,
+  detail       text        NOT NULL,
+  CHECK ((due_at IS NULL) = (processed_at IS NOT NULL))
+);
+CREATE UNIQUE INDEX trigger_events_key ON windlass.trigger_events (trigger_name, dedupe_key)
+  WHERE dedupe_key IS NOT NULL;
+CREATE INDEX trigger_events_of ON windlass.trigger_events (trigger_name, id);
+CREATE INDEX trigger_events_unprocessed ON windlass.trigger_events (received_at, id) WHERE processed_at IS NULL;
+CREATE INDEX trigger_events_due ON windlass.trigger_events (due_at, id) WHERE due_at IS NOT NULL;
+CREATE INDEX trigger_events_processed ON windlass.trigger_events (processed_at) WHERE processed_at IS NOT NULL;
+
+-- Settings of the whole store: one row, once somebody changed one.
+CREATE TABLE windlass.settings (
+  one   int  NOT NULL PRIMARY KEY CHECK (one = 1),
+  state text NOT NULL
+);
+
 CREATE TABLE windlass.terms (
   name       text COLLATE "C"        NOT NULL PRIMARY KEY,
   holder     text        NOT NULL,
@@ -424,6 +458,24 @@ COMMENT ON TABLE windlass.schedules IS 'Jobs by the clock.';
 COMMENT ON COLUMN windlass.schedules.name IS 'Its name.';
 COMMENT ON COLUMN windlass.schedules.next_at IS 'The slot that comes next; null while it is paused or has none.';
 COMMENT ON COLUMN windlass.schedules.state IS 'The whole schedule, as JSON.';
+COMMENT ON TABLE windlass.triggers IS 'What starts jobs when an event comes from outside.';
+COMMENT ON COLUMN windlass.triggers.name IS 'Its name.';
+COMMENT ON COLUMN windlass.triggers.state IS 'The whole trigger, as JSON.';
+COMMENT ON COLUMN windlass.triggers.secrets IS 'Secrets that its webhooks are signed with, as JSON.';
+COMMENT ON TABLE windlass.trigger_events IS 'Events that came in from outside.';
+COMMENT ON COLUMN windlass.trigger_events.id IS 'Its identity.';
+COMMENT ON COLUMN windlass.trigger_events.trigger_name IS 'The trigger that it came for.';
+COMMENT ON COLUMN windlass.trigger_events.dedupe_key IS 'A second event of the trigger with this key is the same one; null is not.';
+COMMENT ON COLUMN windlass.trigger_events.payload IS 'What it brought, as it came; null without.';
+COMMENT ON COLUMN windlass.trigger_events.is_json IS 'Whether that is JSON; null without.';
+COMMENT ON COLUMN windlass.trigger_events.actor IS 'Who sent it.';
+COMMENT ON COLUMN windlass.trigger_events.received_at IS 'When it came.';
+COMMENT ON COLUMN windlass.trigger_events.due_at IS 'When it is tried again; null once it is processed.';
+COMMENT ON COLUMN windlass.trigger_events.processed_at IS 'When its jobs were made; null before.';
+COMMENT ON COLUMN windlass.trigger_events.detail IS 'Its jobs, how often that failed and why, as JSON.';
+COMMENT ON TABLE windlass.settings IS 'Settings of the whole store: one row, once somebody changed one.';
+COMMENT ON COLUMN windlass.settings.one IS 'Always 1.';
+COMMENT ON COLUMN windlass.settings.state IS 'All of them with their version, as JSON.';
 COMMENT ON TABLE windlass.terms IS 'Who leads.';
 COMMENT ON COLUMN windlass.terms.name IS 'What is led.';
 COMMENT ON COLUMN windlass.terms.holder IS 'Who leads it.';

@@ -1,3 +1,3 @@
 -- One schedule.
 -- $1 name
-SELECT state FROM windlass.schedules WHERE name = $1
+SELECT name, state FROM windlass.schedules WHERE name = $1

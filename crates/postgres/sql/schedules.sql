@@ -1,2 +1,2 @@
 -- Every schedule, by name.
-SELECT state FROM windlass.schedules ORDER BY name
+SELECT name, state FROM windlass.schedules ORDER BY name

@@ -10,11 +10,15 @@ use windlass_core::operate::Cancel;
 use windlass_core::schedule::Changed;
 use windlass_core::{Name, Refusal, Timestamp};
 use windlass_store::{
-    Enqueue, Enqueued, FireSchedule, Now, PauseSchedule, PutSchedule, RemoveSchedule, ScheduleState,
+    Applied, ApplySchedules, Enqueue, Enqueued, FireSchedule, Now, PauseSchedule, PutSchedule,
+    RemoveSchedule, ScheduleState,
 };
 
+/// A schedule. One that does not read back says so in its place: it stops no other.
 fn state(row: &Row) -> Tried<ScheduleState> {
-    Ok(serde_json::from_str(Columns::new(row, 0).get()?)?)
+    let mut c = Columns::new(row, 0);
+    let name = c.text_or(name, Name::unreadable)?;
+    Ok(serde_json::from_str(c.get()?).unwrap_or_else(|why| ScheduleState::unreadable(name, why)))
 }
 
 impl Db<'_> {
@@ -71,6 +75,9 @@ impl Tx<'_> {
     }
 
     async fn save_schedule(&self, state: &ScheduleState, was_there: bool) -> Tried<()> {
+        if state.is_unreadable() {
+            return self.execute(sql!("set_aside_schedule"), params![state.name.as_str()]).await;
+        }
         let text = serde_json::to_string(state)?;
         let (name, next_at) = (state.name.as_str(), state.next_at.map(Ts));
         let put = self.rows(sql!("put_schedule"), params![name, next_at, text, was_there]).await?;
@@ -83,6 +90,25 @@ impl Tx<'_> {
         self.execute(sql!("remove_schedule"), params![request.name.as_str()]).await?;
         self.put_audit(&audit, now).await?;
         Ok(Ok(()))
+    }
+
+    pub(crate) async fn apply_schedules(
+        &self,
+        request: &ApplySchedules,
+    ) -> Tried<Result<Vec<Applied>, Refusal>> {
+        let before = self.all(sql!("lock_schedules"), params![], state).await?.into_iter();
+        let before = before.map(|state| (state.name.clone(), state)).collect();
+        let now = self.now().await?;
+        let all = granted!(request.decide(&before, now));
+        for Applied { name, before, after, audit } in all.iter().filter(|_| !request.dry_run) {
+            let Some(audit) = audit else { continue };
+            match after {
+                Some(state) => self.save_schedule(state, before.is_some()).await?,
+                None => self.execute(sql!("remove_schedule"), params![name.as_str()]).await?,
+            }
+            self.put_audit(audit, now).await?;
+        }
+        Ok(Ok(all))
     }
 
     /// The leader's term first, then the schedule, then what its jobs need.

@@ -8,7 +8,7 @@ use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, Life, LogLine, Name, Refusal,
-    Status, Term, Who, Worker,
+    Status, Term, TriggerEventId, Who, Worker,
 };
 use windlass_store::*;
 
@@ -117,10 +117,24 @@ verbs! {
         write put_schedule(PutSchedule) -> Result<ScheduleState, Refusal>;
         write pause_schedule(PauseSchedule) -> Result<ScheduleState, Refusal>;
         write remove_schedule(RemoveSchedule) -> Result<(), Refusal>;
+        write apply_schedules(ApplySchedules) -> Result<Vec<Applied>, Refusal>;
         write fire_schedule(FireSchedule) -> Result<Vec<Enqueued>, Refusal>;
         read schedule(Name) -> Option<ScheduleState> = schedule;
         read schedules(()) -> Vec<ScheduleState> = schedules;
         read due_schedules(usize) -> Vec<Name> = due_schedules;
+    }
+    Triggers {
+        write put_trigger(PutTrigger) -> Result<TriggerState, Refusal>;
+        write put_trigger_secret(PutTriggerSecret) -> Result<TriggerState, Refusal>;
+        write remove_trigger(RemoveTrigger) -> Result<(), Refusal>;
+        write ingest(Ingest) -> Result<Ingested, Refusal>;
+        write process_trigger_event(ProcessTriggerEvent) -> Result<Option<TriggerEvent>, Refusal>;
+        write forget_trigger_events(ForgetTriggerEvents) -> Result<usize, Refusal>;
+        read trigger(Name) -> Option<TriggerState> = trigger;
+        read triggers(()) -> Vec<TriggerState> = triggers;
+        read trigger_secrets(Name) -> Vec<WebhookSecret> = trigger_secrets;
+        read trigger_events(ReadTriggerEvents) -> Vec<TriggerEvent> = trigger_events;
+        read due_trigger_events(usize) -> Vec<TriggerEventId> = due_trigger_events;
     }
     Retention {
         write purge(Purge) -> Vec<Result<(), Refusal>>;
@@ -130,6 +144,7 @@ verbs! {
     Registry {
         write put_queue(PutQueue) -> Result<(), Refusal>;
         write pause_queue(PauseQueue) -> ();
+        write put_settings(PutSettings) -> Result<SettingsState, Refusal>;
         write put_worker(PutWorker) -> Worker;
         write drain_worker(DrainWorker) -> Option<Worker>;
         write remove_worker(Who) -> ();
@@ -138,6 +153,7 @@ verbs! {
         write revoke_access_key(RevokeAccessKey) -> Option<AccessKey>;
         write remember(Remember) -> Result<Vec<u8>, Refusal>;
         read queues(i64) -> Vec<QueueState> = queues;
+        read settings(()) -> SettingsState = settings;
         read workers(()) -> Vec<Worker> = workers;
         read audit(ReadAudit) -> Vec<AuditEntry> = audit;
         read access_key([u8; 32]) -> Option<AccessKey> = access_key;

@@ -35,6 +35,10 @@ impl Planter for Owner {
         let job = job.as_uuid();
         self.update(&format!("UPDATE windlass.jobs SET {column} = '{text}' WHERE id = '{job}'")).await;
     }
+
+    async fn state(&self, table: &str, name: &str, text: &str) {
+        self.update(&format!("UPDATE windlass.{table} SET state = '{text}' WHERE name = '{name}'")).await;
+    }
 }
 
 fn on_a_store(test: impl AsyncFnOnce(&Bed, &dyn Planter)) {
@@ -73,4 +77,16 @@ fn a_batch_goes_on_without_a_row_that_does_not_read_back() {
 #[test]
 fn a_sweep_goes_on_without_a_row_that_does_not_read_back() {
     on_a_store(async |bed, owner| unreadable::a_sweep_goes_on_without_it(bed, owner).await);
+}
+
+/// R7, T11
+#[test]
+fn a_schedule_that_does_not_read_back_fails_alone() {
+    on_a_store(async |bed, owner| unreadable::a_schedule_fails_alone(bed, owner).await);
+}
+
+/// R10, T11
+#[test]
+fn a_trigger_that_does_not_read_back_fails_alone() {
+    on_a_store(async |bed, owner| unreadable::a_trigger_fails_alone(bed, owner).await);
 }

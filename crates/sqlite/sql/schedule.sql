@@ -1,3 +1,3 @@
 -- One schedule.
 -- ?1 name
-SELECT state FROM schedules WHERE name = ?1
+SELECT name, state FROM schedules WHERE name = ?1

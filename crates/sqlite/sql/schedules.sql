@@ -1,2 +1,2 @@
 -- Every schedule, by name.
-SELECT state FROM schedules ORDER BY name
+SELECT name, state FROM schedules ORDER BY name

@@ -8,11 +8,15 @@ use windlass_core::operate::Cancel;
 use windlass_core::schedule::Changed;
 use windlass_core::{Name, Refusal, Timestamp};
 use windlass_store::{
-    Enqueue, Enqueued, FireSchedule, PauseSchedule, PutSchedule, RemoveSchedule, ScheduleState,
+    Applied, ApplySchedules, Enqueue, Enqueued, FireSchedule, PauseSchedule, PutSchedule, RemoveSchedule,
+    ScheduleState,
 };
 
+/// A schedule. One that does not read back says so in its place: it stops no other.
 fn state(r: &Row<'_>) -> Tried<ScheduleState> {
-    Ok(serde_json::from_str(&r.get::<_, String>(0)?)?)
+    let name = Name::try_from(r.get::<_, String>(0)?).unwrap_or_else(|_| Name::unreadable());
+    let state = serde_json::from_str(&r.get::<_, String>(1)?);
+    Ok(state.unwrap_or_else(|why| ScheduleState::unreadable(name, why)))
 }
 
 impl Db<'_> {
@@ -68,6 +72,9 @@ impl Tx<'_, '_> {
     }
 
     fn save_schedule(&self, state: &ScheduleState) -> Tried<()> {
+        if state.is_unreadable() {
+            return self.execute(sql!("set_aside_schedule"), [state.name.as_str()]).map(|_| ());
+        }
         let next_at = state.next_at.map(Timestamp::as_micros);
         let params = (state.name.as_str(), next_at, serde_json::to_string(state)?);
         self.execute(sql!("put_schedule"), params).map(|_| ())
@@ -82,6 +89,24 @@ impl Tx<'_, '_> {
         self.execute(sql!("remove_schedule"), [request.name.as_str()])?;
         self.write_audit(&audit, now)?;
         Ok(Ok(()))
+    }
+
+    pub(crate) fn apply_schedules(
+        &self,
+        request: &ApplySchedules,
+        now: Timestamp,
+    ) -> Tried<Result<Vec<Applied>, Refusal>> {
+        let before = self.schedules()?.into_iter().map(|state| (state.name.clone(), state)).collect();
+        let all = granted!(request.decide(&before, now));
+        for Applied { name, after, audit, .. } in all.iter().filter(|_| !request.dry_run) {
+            let Some(audit) = audit else { continue };
+            match after {
+                Some(state) => self.save_schedule(state)?,
+                None => self.execute(sql!("remove_schedule"), [name.as_str()]).map(|_| ())?,
+            }
+            self.write_audit(audit, now)?;
+        }
+        Ok(Ok(all))
     }
 
     pub(crate) fn fire_schedule(

@@ -7,7 +7,7 @@ use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, Life, LogLine, Name, Refusal,
-    Status, Term, Timestamp, Who, Worker,
+    Status, Term, Timestamp, TriggerEventId, Who, Worker,
 };
 use windlass_store::fresh::wall_clock;
 use windlass_store::*;
@@ -93,10 +93,24 @@ verbs! {
         write put_schedule(request: PutSchedule) -> Result<ScheduleState, Refusal>;
         write pause_schedule(request: PauseSchedule) -> Result<ScheduleState, Refusal>;
         write remove_schedule(request: RemoveSchedule) -> Result<(), Refusal>;
+        write apply_schedules(request: ApplySchedules) -> Result<Vec<Applied>, Refusal>;
         write fire_schedule(request: FireSchedule) -> Result<Vec<Enqueued>, Refusal>;
         read schedule(name: Name) -> Option<ScheduleState> = |db, now| db.schedule(&name);
         read schedules(none: ()) -> Vec<ScheduleState> = |db, now| db.schedules();
         read due_schedules(limit: usize) -> Vec<Name> = |db, now| db.due_schedules(limit, now);
+    }
+    Triggers {
+        write put_trigger(request: PutTrigger) -> Result<TriggerState, Refusal>;
+        write put_trigger_secret(request: PutTriggerSecret) -> Result<TriggerState, Refusal>;
+        write remove_trigger(request: RemoveTrigger) -> Result<(), Refusal>;
+        write ingest(request: Ingest) -> Result<Ingested, Refusal>;
+        write process_trigger_event(request: ProcessTriggerEvent) -> Result<Option<TriggerEvent>, Refusal>;
+        write forget_trigger_events(request: ForgetTriggerEvents) -> Result<usize, Refusal>;
+        read trigger(name: Name) -> Option<TriggerState> = |db, now| db.trigger(&name);
+        read triggers(none: ()) -> Vec<TriggerState> = |db, now| db.triggers();
+        read trigger_secrets(name: Name) -> Vec<WebhookSecret> = |db, now| db.trigger_secrets(&name, now);
+        read trigger_events(wish: ReadTriggerEvents) -> Vec<TriggerEvent> = |db, now| db.trigger_events(&wish);
+        read due_trigger_events(limit: usize) -> Vec<TriggerEventId> = |db, now| db.due_trigger_events(limit, now);
     }
     Retention {
         write purge(request: Purge) -> Vec<Result<(), Refusal>>;
@@ -106,6 +120,7 @@ verbs! {
     Registry {
         write put_queue(request: PutQueue) -> Result<(), Refusal>;
         write pause_queue(request: PauseQueue) -> ();
+        write put_settings(request: PutSettings) -> Result<SettingsState, Refusal>;
         write put_worker(request: PutWorker) -> Worker;
         write drain_worker(request: DrainWorker) -> Option<Worker>;
         write remove_worker(request: Who) -> ();
@@ -114,6 +129,7 @@ verbs! {
         write revoke_access_key(request: RevokeAccessKey) -> Option<AccessKey>;
         write remember(request: Remember) -> Result<Vec<u8>, Refusal>;
         read queues(cap: i64) -> Vec<QueueState> = |db, now| db.queues(cap, now);
+        read settings(none: ()) -> SettingsState = |db, now| db.settings();
         read workers(none: ()) -> Vec<Worker> = |db, now| db.workers();
         read audit(wish: ReadAudit) -> Vec<AuditEntry> = |db, now| db.audit(wish);
         read access_key(hash: [u8; 32]) -> Option<AccessKey> = |db, now| db.access_key(hash);

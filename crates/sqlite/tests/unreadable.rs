@@ -46,6 +46,10 @@ impl Planter for Owner {
         let sql = format!("UPDATE jobs SET {column} = ?2 WHERE id = ?1");
         self.update("jobs_%", &sql, (job.as_bytes(), text));
     }
+
+    async fn state(&self, table: &str, name: &str, text: &str) {
+        self.update("none", &format!("UPDATE {table} SET state = ?2 WHERE name = ?1"), (name, text));
+    }
 }
 
 fn on_a_store(test: impl AsyncFnOnce(&Bed, &dyn Planter)) {
@@ -81,4 +85,16 @@ fn a_batch_goes_on_without_a_row_that_does_not_read_back() {
 #[test]
 fn a_sweep_goes_on_without_a_row_that_does_not_read_back() {
     on_a_store(async |bed, owner| unreadable::a_sweep_goes_on_without_it(bed, owner).await);
+}
+
+/// R7, T11
+#[test]
+fn a_schedule_that_does_not_read_back_fails_alone() {
+    on_a_store(async |bed, owner| unreadable::a_schedule_fails_alone(bed, owner).await);
+}
+
+/// R10, T11
+#[test]
+fn a_trigger_that_does_not_read_back_fails_alone() {
+    on_a_store(async |bed, owner| unreadable::a_trigger_fails_alone(bed, owner).await);
 }

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use windlass_core::wait::LinkToken;
-use windlass_core::{ApprovalId, JobId, Secret, Timestamp};
+use windlass_core::{ApprovalId, JobId, Secret, Timestamp, TriggerEventId};
 
 /// The wall clock. Stores order by their own; this one only dates fresh ids.
 #[expect(
@@ -22,6 +22,11 @@ pub fn job_id() -> JobId {
 /// A fresh approval id.
 pub fn approval_id() -> ApprovalId {
     ApprovalId::from_parts(wall_clock(), random())
+}
+
+/// A fresh id for an event of a trigger.
+pub fn trigger_event_id() -> TriggerEventId {
+    TriggerEventId::from_parts(wall_clock(), chance())
 }
 
 /// A fresh secret for one claim.

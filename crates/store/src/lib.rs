@@ -24,7 +24,7 @@ use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, Life, LogLine, Name, Refusal,
-    Status, Term, Who, Worker,
+    Status, Term, TriggerEventId, Who, Worker,
 };
 
 pub use clock::Clock;
@@ -37,12 +37,12 @@ pub use traced::Traced;
 
 /// One store. Hold it as `Arc<dyn Store>`.
 pub trait Store:
-    Jobs + Leases + Waits + Terms + Schedules + Feed + Retention + Registry + std::fmt::Debug
+    Jobs + Leases + Waits + Terms + Schedules + Triggers + Feed + Retention + Registry + std::fmt::Debug
 {
 }
 
-impl<T: Jobs + Leases + Waits + Terms + Schedules + Feed + Retention + Registry + std::fmt::Debug> Store
-    for T
+impl<T: Jobs + Leases + Waits + Terms + Schedules + Triggers + Feed + Retention + Registry + std::fmt::Debug>
+    Store for T
 {
 }
 
@@ -158,9 +158,15 @@ pub trait Schedules: Send + Sync {
     ) -> StoreResult<Result<ScheduleState, Refusal>>;
     /// Removes a schedule; its jobs stay. Audited.
     async fn remove_schedule(&self, request: RemoveSchedule, now: Now) -> StoreResult<Result<(), Refusal>>;
+    /// Makes, changes and removes schedules, all or none; answers what became of each. Audited.
+    async fn apply_schedules(
+        &self,
+        request: ApplySchedules,
+        now: Now,
+    ) -> StoreResult<Result<Vec<Applied>, Refusal>>;
     /// One schedule.
     async fn schedule(&self, request: Name, now: Now) -> StoreResult<Option<ScheduleState>>;
-    /// Every schedule, by name.
+    /// Every schedule, by name. One whose row does not read back says so in its place.
     async fn schedules(&self, request: (), now: Now) -> StoreResult<Vec<ScheduleState>>;
     /// Which schedules have a slot whose time has come, oldest first, so many at most.
     async fn due_schedules(&self, request: usize, now: Now) -> StoreResult<Vec<Name>>;
@@ -170,6 +176,47 @@ pub trait Schedules: Send + Sync {
         request: FireSchedule,
         now: Now,
     ) -> StoreResult<Result<Vec<Enqueued>, Refusal>>;
+}
+
+/// Triggers: events from outside that start jobs.
+#[async_trait]
+pub trait Triggers: Send + Sync {
+    /// Makes a trigger or changes it; what it could not process yet is tried again at once. Audited; what is so already
+    /// stays as it is.
+    async fn put_trigger(&self, request: PutTrigger, now: Now) -> StoreResult<Result<TriggerState, Refusal>>;
+    /// Gives a trigger the secret that its webhooks are signed with; the one before ends a day later. Audited.
+    async fn put_trigger_secret(
+        &self,
+        request: PutTriggerSecret,
+        now: Now,
+    ) -> StoreResult<Result<TriggerState, Refusal>>;
+    /// Removes a trigger with its secrets; its jobs stay. Audited.
+    async fn remove_trigger(&self, request: RemoveTrigger, now: Now) -> StoreResult<Result<(), Refusal>>;
+    /// One trigger.
+    async fn trigger(&self, request: Name, now: Now) -> StoreResult<Option<TriggerState>>;
+    /// Every trigger, by name.
+    async fn triggers(&self, request: (), now: Now) -> StoreResult<Vec<TriggerState>>;
+    /// The secrets that webhooks of a trigger may be signed with now; none for an unknown one.
+    async fn trigger_secrets(&self, request: Name, now: Now) -> StoreResult<Vec<WebhookSecret>>;
+    /// Takes an event in and makes its jobs: both or neither. The same dedupe key again is answered with the first event.
+    /// Where the jobs cannot be made the event is kept, with the reason.
+    async fn ingest(&self, request: Ingest, now: Now) -> StoreResult<Result<Ingested, Refusal>>;
+    /// A page of events: what is not processed by time, or all of a trigger, newest first.
+    async fn trigger_events(&self, request: ReadTriggerEvents, now: Now) -> StoreResult<Vec<TriggerEvent>>;
+    /// Which kept events are to be tried again, oldest first, so many at most.
+    async fn due_trigger_events(&self, request: usize, now: Now) -> StoreResult<Vec<TriggerEventId>>;
+    /// Makes the jobs of a kept event, under the leader's epoch; none if there is nothing to do.
+    async fn process_trigger_event(
+        &self,
+        request: ProcessTriggerEvent,
+        now: Now,
+    ) -> StoreResult<Result<Option<TriggerEvent>, Refusal>>;
+    /// Removes processed events that are old, under the leader's epoch; answers how many.
+    async fn forget_trigger_events(
+        &self,
+        request: ForgetTriggerEvents,
+        now: Now,
+    ) -> StoreResult<Result<usize, Refusal>>;
 }
 
 /// The feed: every event of every job, in one order, from a cursor.
@@ -247,7 +294,7 @@ pub trait Retention: Send + Sync {
     async fn purged(&self, request: JobId, now: Now) -> StoreResult<Option<Status>>;
 }
 
-/// What surrounds jobs: queues, workers, audit, access keys, remembered answers.
+/// What surrounds jobs: queues, settings, workers, audit, access keys, remembered answers.
 #[async_trait]
 pub trait Registry: Send + Sync {
     /// Sets what a queue's jobs fall back to. Audited.
@@ -256,6 +303,14 @@ pub trait Registry: Send + Sync {
     async fn pause_queue(&self, request: PauseQueue, now: Now) -> StoreResult<()>;
     /// Every queue that has a setting or a job that could be taken; each count stops at the cap.
     async fn queues(&self, request: i64, now: Now) -> StoreResult<Vec<QueueState>>;
+    /// The settings of the store.
+    async fn settings(&self, request: (), now: Now) -> StoreResult<SettingsState>;
+    /// Puts settings in force, if nobody changed them meanwhile. Audited; what is so already stays as it is.
+    async fn put_settings(
+        &self,
+        request: PutSettings,
+        now: Now,
+    ) -> StoreResult<Result<SettingsState, Refusal>>;
     /// A worker reports itself.
     async fn put_worker(&self, request: PutWorker, now: Now) -> StoreResult<Worker>;
     /// Tells a worker to take no more, or to take jobs again; none for an unknown one. Audited; a repeat changes nothing.

@@ -6,6 +6,7 @@ use crate::every_verb;
 use crate::*;
 use std::sync::Arc;
 use windlass_core::limits::Limits;
+use windlass_core::schedule::Schedule;
 use windlass_core::{Invalid, NewJob, Outcome};
 
 /// Wraps a store so that payloads, results and retries stay within [`Limits`].
@@ -21,9 +22,17 @@ impl Limited {
         Self { inner, limits }
     }
 
-    fn schedule(&self, request: &PutSchedule) -> Result<(), Invalid> {
-        let one = request.schedule.job_now(&request.name, fresh::job_id())?;
+    fn schedule(&self, name: &Name, schedule: &Schedule) -> Result<(), Invalid> {
+        let one = schedule.job_now(name, fresh::job_id())?;
         self.limits.check_job(&one)
+    }
+
+    fn schedules(&self, request: &ApplySchedules) -> Result<(), Invalid> {
+        request.schedules.iter().try_for_each(|(name, schedule)| self.schedule(name, schedule))
+    }
+
+    fn trigger(&self, request: &PutTrigger) -> Result<(), Invalid> {
+        request.trigger.jobs.iter().try_for_each(|job| self.limits.check_retries(job.job.max_retries))
     }
 
     fn jobs(&self, jobs: &[NewJob]) -> Result<(), BatchRefusal> {
@@ -111,7 +120,19 @@ macro_rules! answer {
         )
     };
     (put_schedule, $store:ident, $request:ident, $now:ident) => {
-        admit!($store.schedule(&$request), $store.inner.put_schedule($request, $now))
+        admit!($store.schedule(&$request.name, &$request.schedule), $store.inner.put_schedule($request, $now))
+    };
+    (apply_schedules, $store:ident, $request:ident, $now:ident) => {
+        admit!($store.schedules(&$request), $store.inner.apply_schedules($request, $now))
+    };
+    (put_trigger, $store:ident, $request:ident, $now:ident) => {
+        admit!($store.trigger(&$request), $store.inner.put_trigger($request, $now))
+    };
+    (ingest, $store:ident, $request:ident, $now:ident) => {
+        admit!(
+            $store.limits.check_payload("payload", $request.payload.as_ref()),
+            $store.inner.ingest($request, $now)
+        )
     };
     (settle, $store:ident, $request:ident, $now:ident) => {
         $store.settle_fitting($request, $now).await

@@ -8,8 +8,17 @@ pub use windlass_core::registry::{
     DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, Remember, RevokeAccessKey,
     WriteAudit,
 };
-pub use windlass_core::schedule::{FireSchedule, PauseSchedule, PutSchedule, RemoveSchedule, ScheduleState};
+pub use windlass_core::schedule::{
+    Applied, ApplySchedules, FireSchedule, MissedLimits, PauseSchedule, PutSchedule, RemoveSchedule,
+    ScheduleState,
+};
+pub use windlass_core::settings::{PutSettings, SettingsState};
 pub use windlass_core::term::{AcquireTerm, RenewTerm, ResignTerm};
+pub use windlass_core::trigger::webhook::WebhookSecret;
+pub use windlass_core::trigger::{
+    EventsOf, ForgetTriggerEvents, Ingest, Ingested, ProcessTriggerEvent, PutTrigger, PutTriggerSecret,
+    ReadTriggerEvents, RemoveTrigger, TriggerEvent, TriggerState,
+};
 
 use windlass_core::decide::Claim;
 use windlass_core::unique::Scope;

@@ -1,6 +1,6 @@
 //! What a firing makes: which slots become jobs now.
 
-use super::{MISSED_AFTER_MS, Missed, Overlap, SLOTS_MAX, ScheduleState};
+use super::{MISSED_AFTER_MS, MISSED_MAX, Missed, Overlap, SLOTS_MAX, ScheduleState};
 use crate::ids::JobId;
 use crate::job::NewJob;
 use crate::name::{Actor, Name};
@@ -8,6 +8,21 @@ use crate::refusal::Refusal;
 use crate::status::Status;
 use crate::term::Term;
 use crate::time::Timestamp;
+
+/// What counts as missed, and how much of it is made up for: settings of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MissedLimits {
+    /// A slot that is so much later was missed, in milliseconds.
+    pub after_ms: i64,
+    /// Most missed slots that are made up for in one go, whatever a schedule says.
+    pub max: u32,
+}
+
+impl Default for MissedLimits {
+    fn default() -> Self {
+        Self { after_ms: MISSED_AFTER_MS, max: MISSED_MAX as u32 }
+    }
+}
 
 /// A leader's wish to fire a schedule whose slot has come.
 #[derive(Debug, Clone)]
@@ -20,6 +35,8 @@ pub struct FireSchedule {
     pub name: Name,
     /// Ids for its jobs: no more slots are fired at once than there are ids.
     pub ids: Vec<JobId>,
+    /// What counts as missed.
+    pub missed: MissedLimits,
 }
 
 /// What a firing writes, in one transaction.
@@ -52,6 +69,10 @@ impl FireSchedule {
             other => return Err(Refusal::StaleEpoch(other.map_or(0, |term| term.epoch))),
         }
         let Some(state) = before else { return Err(Refusal::ScheduleNotFound(self.name.to_string())) };
+        if state.is_unreadable() {
+            // It is set aside: it must not be asked for every second, nor written over.
+            return Ok(Some(Firing { jobs: vec![], cancel: None, state: state.clone() }));
+        }
         let Some(next_at) = state.next_at.filter(|at| *at <= now && state.paused.is_none()) else {
             return Ok(None);
         };
@@ -66,11 +87,11 @@ impl FireSchedule {
             }
         };
         let room = self.ids.len().min(SLOTS_MAX);
-        let in_time = now.plus_ms(-MISSED_AFTER_MS);
+        let in_time = now.plus_ms(-self.missed.after_ms);
         let missed = match schedule.missed {
             Missed::Skip => vec![],
             Missed::Once => slots.newest(next_at, in_time, 1),
-            Missed::All => slots.newest(next_at, in_time, schedule.missed_max as usize),
+            Missed::All => slots.newest(next_at, in_time, schedule.missed_max.min(self.missed.max) as usize),
         };
         let rest =
             slots.newest(next_at.max(Timestamp::from_micros(in_time.as_micros() + 1)), now, usize::MAX);

@@ -1,6 +1,6 @@
 //! Fires schedules whose slot has come, while this process leads.
 
-use crate::service::Leading;
+use crate::service::{Leading, LiveSettings};
 use crate::shutdown::{Level, Shutdown};
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::sleep;
 use windlass_core::{Name, Refusal};
-use windlass_store::{FireSchedule, Store, fresh};
+use windlass_store::{FireSchedule, MissedLimits, Store, fresh};
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_secs(1);
@@ -24,12 +24,13 @@ const SLOTS: usize = 16;
 pub struct Scheduler {
     store: Arc<dyn Store>,
     leading: Leading,
+    settings: LiveSettings,
 }
 
 impl Scheduler {
     /// Fires the schedules of this store while this process leads.
     pub fn new(store: Arc<dyn Store>, leading: Leading) -> Self {
-        Self { store, leading }
+        Self { settings: LiveSettings::new(Arc::clone(&store)), store, leading }
     }
 
     /// Fires until it is to end.
@@ -75,9 +76,14 @@ impl Scheduler {
 
     /// Fires these, each for itself: one that cannot be fired stops no other. Says whether any moved on.
     async fn fire_all(&self, epoch: i64, due: Vec<Name>) -> bool {
+        if due.is_empty() {
+            return false;
+        }
+        let settings = self.settings.now().await;
+        let missed = MissedLimits { after_ms: settings.missed_after_ms, max: settings.missed_max };
         let one = |name: Name| async move {
             let ids = (0..SLOTS).map(|_| fresh::job_id()).collect();
-            let wish = FireSchedule { term: Leading::term(), epoch, name: name.clone(), ids };
+            let wish = FireSchedule { term: Leading::term(), epoch, name: name.clone(), ids, missed };
             match self.store.fire_schedule(wish, None).await {
                 Ok(Ok(made)) => {
                     tracing::debug!(schedule = %name, jobs = made.len(), "fired");

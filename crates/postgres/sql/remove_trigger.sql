@@ -1,0 +1,3 @@
+-- Removes a trigger.
+-- $1 name
+DELETE FROM windlass.triggers WHERE name = $1

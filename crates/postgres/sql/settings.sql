@@ -1,0 +1,2 @@
+-- The settings of the store.
+SELECT state FROM windlass.settings

@@ -1,0 +1,3 @@
+-- One trigger with its secrets.
+-- $1 name
+SELECT name, state, secrets FROM windlass.triggers WHERE name = $1
