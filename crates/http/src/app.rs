@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 use windlass_core::LeaseMs;
-use windlass_engine::service::QueuePolicies;
+use windlass_engine::service::{LiveSettings, QueuePolicies};
 use windlass_engine::{Level, Policies, Shutdown};
 use windlass_store::{Store, StoreError, StoreResult};
 
@@ -36,13 +36,14 @@ pub(crate) struct App {
     pub(crate) hub: Arc<Hub>,
     pub(crate) desk: ClaimQueue,
     pub(crate) defaults: QueuePolicies,
+    pub(crate) settings: LiveSettings,
     pub(crate) metrics: Metrics,
     pub(crate) writes: Writes,
     /// Somebody showed a lease that is over: perhaps its deadline has passed and is not on record.
     pub(crate) overdue: Arc<Notify>,
     pub(crate) patience: Patience,
-    /// How long a lease lasts when its holder does not say.
-    pub(crate) lease_ms: LeaseMs,
+    /// How long a lease lasts when neither its holder nor the settings say.
+    lease_ms: LeaseMs,
     /// How often a silent stream says that it is there.
     pub(crate) comment_every: Duration,
     /// When streams and waiting claims end.
@@ -67,6 +68,7 @@ impl App {
             hub: Arc::new(Hub::new(Arc::clone(&store))),
             desk: ClaimQueue::new(Arc::clone(&store)),
             defaults: QueuePolicies::default(),
+            settings: LiveSettings::new(Arc::clone(&store)),
             metrics: Metrics::new(),
             writes: Writes::default(),
             overdue: Arc::default(),
@@ -83,6 +85,11 @@ impl App {
     pub(crate) async fn policies(&self) -> StoreResult<Arc<Policies>> {
         // The counts are not asked for: one job per queue is enough.
         self.defaults.now(|| self.store.queues(1, None)).await
+    }
+
+    /// How long a lease lasts when its holder does not say.
+    pub(crate) async fn lease_ms(&self) -> LeaseMs {
+        self.settings.now().await.default_lease_ms.unwrap_or(self.lease_ms)
     }
 
     /// Whether only this machine can reach the server.

@@ -71,13 +71,22 @@ pub(crate) struct ClaimedJobs {
     jobs: Vec<JobShape>,
 }
 
-fn claim_of(app: &App, worker: &str, secret: Option<&str>, lease: Option<Span>) -> Result<Claim, Invalid> {
+async fn claim_of(
+    app: &App,
+    worker: &str,
+    secret: Option<&str>,
+    lease: Option<Span>,
+) -> Result<Claim, Invalid> {
     let wrong = || Invalid::new("secret", "malformed", "must be 64 hex digits");
     let parse = |text| unhex(text).and_then(|bytes| bytes.try_into().ok()).map(Secret).ok_or_else(wrong);
+    let lease = match lease_ms("lease", lease)? {
+        Some(lease) => lease,
+        None => app.lease_ms().await,
+    };
     Ok(Claim {
         worker: Who::parse("worker_id", worker)?,
         secret: secret.map_or_else(|| Ok(fresh::secret()), parse)?,
-        lease_ms: lease_ms("lease", lease)?.unwrap_or(app.lease_ms),
+        lease_ms: lease,
     })
 }
 
@@ -100,7 +109,7 @@ pub(crate) async fn claim(call: Call) -> Reply {
         queues,
         kinds: names("kinds", &body.kinds.unwrap_or_default())?,
         max: within("max", body.max.unwrap_or(1), 1, CLAIM_MAX as i64)? as usize,
-        claim: claim_of(&call.app, &body.worker_id, body.secret.as_deref(), body.lease)?,
+        claim: claim_of(&call.app, &body.worker_id, body.secret.as_deref(), body.lease).await?,
     };
     let wait_ms = within_ms("wait", body.wait.map_or(0, Span::ms), 0, WAIT_MAX_MS)?;
     let wait = Duration::from_millis(wait_ms as u64);
@@ -130,8 +139,10 @@ pub(crate) async fn claim_one(call: Call) -> Reply {
     let body: ClaimOneBody = call.body()?;
     let job = call.job_id()?;
     call.check_job(job).await?;
-    let request =
-        ClaimOne { job, claim: claim_of(&call.app, &body.worker_id, body.secret.as_deref(), body.lease)? };
+    let request = ClaimOne {
+        job,
+        claim: claim_of(&call.app, &body.worker_id, body.secret.as_deref(), body.lease).await?,
+    };
     let claimed = known(|| call.app.store.claim_one(request.clone(), None)).await??;
     ok(&OneJob { job: JobShape::claimed(claimed) })
 }

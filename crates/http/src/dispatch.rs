@@ -29,9 +29,6 @@ use tracing::field::Empty;
 use windlass_engine::TraceContext;
 use windlass_store::StoreError;
 
-/// How much of a body is read of somebody who showed nothing yet.
-const STRANGER_MAX_BYTES: usize = 64 << 10;
-
 /// The router of every route.
 pub(crate) fn router(app: &Arc<App>) -> Router {
     router_of(app, |_| true)
@@ -154,7 +151,7 @@ async fn handle(app: &Arc<App>, route: Option<&Route>, mut request: Request) -> 
     let query = Query::parse(parts.uri.query(), &route.params)?;
     let body = if route.takes.is_some() {
         let is_stranger = matches!(who, access::Principal::Nobody);
-        let max = if is_stranger { STRANGER_MAX_BYTES } else { body::MAX_BYTES };
+        let max = if is_stranger { route.stranger_max_bytes } else { body::MAX_BYTES };
         let body = body::read(body, &parts.headers, max, app.patience).await?;
         body::check_type(&parts.headers, &body)?;
         body

@@ -68,7 +68,10 @@ pub(crate) async fn heartbeat(call: Call) -> Reply {
     let body: Heartbeat = call.body()?;
     Who::parse("worker_id", &body.worker_id)?;
     count("leases", body.leases.len(), BATCH_MAX)?;
-    let extend_ms = lease_ms("extend", body.extend)?.unwrap_or(call.app.lease_ms);
+    let extend_ms = match lease_ms("extend", body.extend)? {
+        Some(extend) => extend,
+        None => call.app.lease_ms().await,
+    };
     let mut leases = Vec::with_capacity(body.leases.len());
     for HeldLease { job_id: job, token } in &body.leases {
         leases.push((job_id("job_id", job)?, call.token(Some(token))?));

@@ -9,7 +9,7 @@
 //! | what JSON looks like | `shape` |
 //! | the same without a network | [`Local`] |
 //! | a job's life | `enqueue`, `claim`, `lease`, `append`, `settle`, `approve`, `operate`, `bulk`, `list` |
-//! | what surrounds jobs | `queues`, `workers`, `keys` |
+//! | what surrounds jobs | `queues`, `schedules`, `triggers`, `webhooks`, `settings`, `workers`, `keys` |
 //! | how one reader of the feed serves all who listen | `feed` |
 //!
 //! A handler is a function from a `Call` to a reply. It asks the store's verbs and shows their answers; it decides nothing
@@ -54,12 +54,16 @@ mod request_id;
 mod route;
 mod routes;
 mod schedules;
+mod schedules_bulk;
 mod server;
 mod session;
+mod settings;
 mod settle;
 mod shape;
 mod stall;
 mod throttle;
+mod triggers;
+mod webhooks;
 mod workers;
 mod writes;
 

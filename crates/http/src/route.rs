@@ -11,6 +11,9 @@ use utoipa::openapi::schema::Type;
 use utoipa::openapi::{RefOr, Schema};
 use windlass_core::Role;
 
+/// How much of a body is read of somebody who showed nothing yet, unless a route says otherwise.
+const STRANGER_MAX_BYTES: usize = 64 << 10;
+
 /// Who may call a route. Admin may everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -108,6 +111,8 @@ pub struct Route {
     pub(crate) refuses: &'static [&'static str],
     /// Whether an `Idempotency-Key` is honoured.
     pub(crate) creates: bool,
+    /// How much of a body is read of somebody who showed nothing yet.
+    pub(crate) stranger_max_bytes: usize,
     pub(crate) handler: Handler,
 }
 
@@ -140,6 +145,7 @@ impl Route {
             gives: Vec::new(),
             refuses: &[],
             creates: false,
+            stranger_max_bytes: STRANGER_MAX_BYTES,
             handler: Arc::new(move |call| Box::pin(handler(call))),
         }
     }
@@ -193,6 +199,12 @@ impl Route {
         self
     }
 
+    /// Somebody who showed nothing yet may send so much.
+    pub(crate) fn strangers_send(mut self, max_bytes: usize) -> Self {
+        self.stranger_max_bytes = max_bytes;
+        self
+    }
+
     /// It honours an `Idempotency-Key`.
     pub(crate) fn creates(mut self) -> Self {
         self.creates = true;
@@ -209,6 +221,7 @@ impl Route {
     pub(crate) fn deadline(&self) -> Duration {
         let seconds = match self.path {
             "/v1/bulk" => 600,
+            "/v1/schedules" => 120,
             "/v1/claim" | "/v1/feed" | "/v1/jobs/{id}/feed" => 60 + 15,
             _ if self.method == Method::GET => 15,
             _ => 30,

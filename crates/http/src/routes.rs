@@ -5,7 +5,7 @@ use crate::route::{Access, Is, Param, Route, param};
 use crate::shape::filter::{DATED, STANDING};
 use crate::{
     append, approve, bulk, claim, enqueue, feed, health, keys, lease, list, openapi, operate, pages, queues,
-    schedules, settle, workers,
+    schedules, schedules_bulk, settings, settle, triggers, webhooks, workers,
 };
 use axum::http::Method;
 use windlass_core::Role;
@@ -17,6 +17,7 @@ const A: &[Role] = &[Role::Approver];
 const O: &[Role] = &[Role::Operator];
 const PW: &[Role] = &[Role::Producer, Role::Worker];
 const PO: &[Role] = &[Role::Producer, Role::Operator];
+const VO: &[Role] = &[Role::Viewer, Role::Operator];
 const WO: &[Role] = &[Role::Worker, Role::Operator];
 
 /// What every verb of a holder is refused with, in the order that is law.
@@ -69,6 +70,7 @@ pub fn table() -> Vec<Route> {
     routes.extend(holders());
     routes.extend(approvals());
     routes.extend(surroundings());
+    routes.extend(outside());
     routes.extend(watchers());
     routes
 }
@@ -349,6 +351,17 @@ fn surroundings() -> Vec<Route> {
             .may(O)
             .gives::<schedules::ScheduleShape>(200)
             .refuses(&["schedule_not_found"]),
+        post("/v1/schedules/{name}/backfill", "enqueue slots of the past", schedules_bulk::backfill)
+            .may(O)
+            .takes::<schedules_bulk::BackfillBody>()
+            .gives::<schedules_bulk::Backfilled>(200)
+            .gives::<schedules_bulk::Backfilled>(201)
+            .creates()
+            .refuses(&["schedule_not_found"]),
+        put("/v1/schedules", "make the schedules what a file says, all or none", schedules_bulk::apply)
+            .may(O)
+            .takes::<schedules_bulk::ApplyBody>()
+            .gives::<schedules_bulk::AppliedPage>(200),
         get("/v1/leader", "who leads", schedules::leader).may(V).gives::<schedules::LeaderShape>(200),
         get("/v1/workers", "workers that reported themselves", workers::workers)
             .may(V)
@@ -387,6 +400,65 @@ fn surroundings() -> Vec<Route> {
             .gives::<keys::Session>(201)
             .refuses(&["unauthorized", "origin_refused", "https_required", "too_many_requests"]),
         delete("/v1/session", "sign out", keys::sign_out).open_to(Access::Everybody).gives_other(204, ""),
+    ]
+}
+
+fn outside() -> Vec<Route> {
+    vec![
+        get("/v1/triggers", "triggers, by name", triggers::triggers)
+            .may(VO)
+            .gives::<triggers::TriggersPage>(200),
+        get("/v1/triggers/{name}", "one trigger", triggers::trigger)
+            .may(VO)
+            .gives::<triggers::TriggerShape>(200)
+            .refuses(&["trigger_not_found"]),
+        put("/v1/triggers/{name}", "make or change a trigger", triggers::put)
+            .may(O)
+            .takes::<triggers::TriggerBody>()
+            .gives::<triggers::TriggerShape>(200)
+            .refuses(&["version_mismatch"]),
+        delete("/v1/triggers/{name}", "remove a trigger; its jobs stay", triggers::remove)
+            .may(O)
+            .gives::<triggers::Removed>(200)
+            .refuses(&["trigger_not_found"]),
+        post("/v1/triggers/{name}", "send a trigger an event", triggers::fire)
+            .may(P)
+            .takes::<triggers::EventBody>()
+            .gives::<triggers::Fired>(200)
+            .gives::<triggers::Fired>(201)
+            .gives::<triggers::Fired>(202)
+            .creates()
+            .refuses(&["trigger_not_found", "idempotency_key_reused"]),
+        post(
+            "/v1/triggers/{name}/secret",
+            "make the secret of its webhooks; the last one ends in a day",
+            triggers::secret,
+        )
+        .may(O)
+        .gives::<triggers::MadeSecret>(201)
+        .refuses(&["trigger_not_found"]),
+        get("/v1/triggers/{name}/events", "events of a trigger, newest first", triggers::events)
+            .may(VO)
+            .asks([
+                param("unprocessed", Is::Flag, "only what could not be processed yet, oldest first"),
+                LIMIT,
+            ])
+            .gives::<triggers::EventsPage>(200)
+            .refuses(&["trigger_not_found"]),
+        post("/v1/webhooks/{name}", "send a trigger a signed webhook", webhooks::take)
+            .open_to(Access::Everybody)
+            .strangers_send(webhooks::MAX_BYTES)
+            .takes::<webhooks::WebhookBody>()
+            .gives::<webhooks::Taken>(200)
+            .refuses(&["signature_refused", "too_many_requests", "request_too_large"]),
+        get("/v1/settings", "the settings of the store", settings::settings)
+            .may(VO)
+            .gives::<settings::SettingsShape>(200),
+        put("/v1/settings", "put settings in force", settings::put)
+            .may(O)
+            .takes::<settings::SettingsBody>()
+            .gives::<settings::SettingsShape>(200)
+            .refuses(&["version_mismatch"]),
     ]
 }
 

@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use windlass_core::limits::{PAGE_MAX, within};
 use windlass_core::schedule::{MISSED_DEFAULT, Missed, Overlap, Schedule, ScheduleState, Timing};
 use windlass_core::{Facts, Invalid, Name, Refusal};
+use windlass_engine::Policies;
 use windlass_engine::service::Leading;
 use windlass_store::{Enqueue, PauseSchedule, PutSchedule, RemoveSchedule, fresh};
 
@@ -85,7 +86,45 @@ pub(crate) struct ScheduleBody {
     /// Only if it is at this version; 0 if it must not be there.
     #[serde(default)]
     #[schema(minimum = 0)]
-    expected_version: Option<i64>,
+    pub(crate) expected_version: Option<i64>,
+}
+
+impl ScheduleBody {
+    /// The schedule as the store takes it.
+    pub(crate) fn resolve(self, policies: &Policies) -> Result<Schedule, Invalid> {
+        let timing = match (self.cron, self.every) {
+            (Some(cron), None) => Timing::Cron(cron),
+            (None, Some(every)) => Timing::Every(every.ms()),
+            (None, None) => return Err(Invalid::new("cron", "none", "give `cron` or `every`")),
+            (Some(_), Some(_)) => {
+                return Err(Invalid::new("every", "given", "give `cron` or `every`, not both"));
+            }
+        };
+        let job = self.job.resolve(policies)?;
+        let payload =
+            job.payload.as_ref().map(|payload| serde_json::from_slice(payload.as_bytes())).transpose();
+        let unreadable = |_| Invalid::new("job.payload", "bytes", "a schedule's payload is JSON");
+        Ok(Schedule {
+            timing,
+            timezone: self.timezone.unwrap_or_else(|| "UTC".into()),
+            payload: payload.map_err(unreadable)?,
+            job: job.facts,
+            missed: match self.missed {
+                None | Some(MissedWord::Once) => Missed::Once,
+                Some(MissedWord::Skip) => Missed::Skip,
+                Some(MissedWord::All) => Missed::All,
+            },
+            missed_max: self.missed_max.unwrap_or(MISSED_DEFAULT),
+            overlap: match self.overlap {
+                None | Some(OverlapWord::Allow) => Overlap::Allow,
+                Some(OverlapWord::Skip) => Overlap::Skip,
+                Some(OverlapWord::Cancel) => Overlap::Cancel,
+            },
+            jitter_ms: self.jitter.map_or(0, Span::ms),
+            starts_at: self.starts_at.map(|at| at.0),
+            ends_at: self.ends_at.map(|at| at.0),
+        })
+    }
 }
 
 /// A schedule as it stands.
@@ -156,7 +195,7 @@ pub(crate) struct PausedShape {
 }
 
 impl ScheduleShape {
-    fn of(state: ScheduleState) -> Self {
+    pub(crate) fn of(state: ScheduleState) -> Self {
         let ScheduleState { name, schedule, version, paused, .. } = state;
         let (cron, every) = match schedule.timing {
             Timing::Cron(text) => (Some(text), None),
@@ -214,7 +253,7 @@ pub(crate) async fn schedule(call: Call) -> Reply {
 }
 
 /// The schedule of the path. One of another queue is as if it were not there.
-async fn find(call: &Call) -> Result<ScheduleState, Problem> {
+pub(crate) async fn find(call: &Call) -> Result<ScheduleState, Problem> {
     let name = Name::parse("name", call.segment("name"))?;
     let state = call.store().schedule(name.clone(), None).await?;
     let visible = state.filter(|state| call.who.sees(&state.schedule.job.queue));
@@ -225,43 +264,13 @@ async fn find(call: &Call) -> Result<ScheduleState, Problem> {
 pub(crate) async fn put(call: Call) -> Reply {
     let body: ScheduleBody = call.body()?;
     let name = Name::parse("name", call.segment("name"))?;
-    let timing = match (body.cron, body.every) {
-        (Some(cron), None) => Timing::Cron(cron),
-        (None, Some(every)) => Timing::Every(every.ms()),
-        (None, None) => return Err(Invalid::new("cron", "none", "give `cron` or `every`").into()),
-        (Some(_), Some(_)) => {
-            return Err(Invalid::new("every", "given", "give `cron` or `every`, not both").into());
-        }
-    };
-    let job = body.job.resolve(&*call.app.policies().await?)?;
-    call.who.check_queue(&job.facts.queue)?;
+    let expected_version = body.expected_version;
+    let schedule = body.resolve(&*call.app.policies().await?)?;
+    call.who.check_queue(&schedule.job.queue)?;
     if let Some(state) = call.store().schedule(name.clone(), None).await? {
         call.who.check_queue(&state.schedule.job.queue)?;
     }
-    let payload = job.payload.as_ref().map(|payload| serde_json::from_slice(payload.as_bytes())).transpose();
-    let unreadable = |_| Invalid::new("job.payload", "bytes", "a schedule's payload is JSON");
-    let schedule = Schedule {
-        timing,
-        timezone: body.timezone.unwrap_or_else(|| "UTC".into()),
-        payload: payload.map_err(unreadable)?,
-        job: job.facts,
-        missed: match body.missed {
-            None | Some(MissedWord::Once) => Missed::Once,
-            Some(MissedWord::Skip) => Missed::Skip,
-            Some(MissedWord::All) => Missed::All,
-        },
-        missed_max: body.missed_max.unwrap_or(MISSED_DEFAULT),
-        overlap: match body.overlap {
-            None | Some(OverlapWord::Allow) => Overlap::Allow,
-            Some(OverlapWord::Skip) => Overlap::Skip,
-            Some(OverlapWord::Cancel) => Overlap::Cancel,
-        },
-        jitter_ms: body.jitter.map_or(0, Span::ms),
-        starts_at: body.starts_at.map(|at| at.0),
-        ends_at: body.ends_at.map(|at| at.0),
-    };
-    let request =
-        PutSchedule { name, schedule, expected_version: body.expected_version, actor: call.actor() };
+    let request = PutSchedule { name, schedule, expected_version, actor: call.actor() };
     ok(&ScheduleShape::of(call.store().put_schedule(request, None).await??))
 }
 

@@ -7,9 +7,11 @@ use axum::http::header;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
-use windlass_core::Who;
+use windlass_core::settings::WEBHOOKS_PER_MINUTE;
+use windlass_core::{Name, Who};
 
 /// The most callers that are kept apart.
 const MOST: usize = 10_000;
@@ -84,41 +86,46 @@ pub(crate) struct Peer(pub(crate) IpAddr);
 /// So many per minute for each, refilled evenly.
 #[derive(Debug)]
 struct Budget<K> {
-    per_minute: u32,
+    /// May be set anew while it is spent.
+    per_minute: AtomicU32,
     /// What is left, and when that was. A blocking lock: it is held for a look.
     left: Mutex<HashMap<K, (f64, Instant)>>,
 }
 
 impl<K: Hash + Eq + Clone> Budget<K> {
     fn new(per_minute: u32) -> Self {
-        Self { per_minute, left: Mutex::default() }
+        Self { per_minute: AtomicU32::new(per_minute), left: Mutex::default() }
     }
 
     fn left(&self) -> MutexGuard<'_, HashMap<K, (f64, Instant)>> {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn full(&self) -> f64 {
+        f64::from(self.per_minute.load(Ordering::Relaxed).max(1))
+    }
+
     fn refilled(&self, (left, at): (f64, Instant)) -> f64 {
-        let full = f64::from(self.per_minute);
+        let full = self.full();
         (left + at.elapsed().as_secs_f64() * full / 60.0).min(full)
     }
 
     /// In how many seconds there is something left again; none if there is now.
     fn wait(&self, who: &K) -> Option<u64> {
-        let left = self.left().get(who).map_or(f64::from(self.per_minute), |left| self.refilled(*left));
-        let seconds = (1.0 - left) * 60.0 / f64::from(self.per_minute.max(1));
+        let left = self.left().get(who).map_or(self.full(), |left| self.refilled(*left));
+        let seconds = (1.0 - left) * 60.0 / self.full();
         (left < 1.0).then(|| seconds.ceil().max(1.0) as u64)
     }
 
     fn spend(&self, who: &K) {
         let mut all = self.left();
         if all.len() >= MOST && !all.contains_key(who) {
-            all.retain(|_, left| self.refilled(*left) < f64::from(self.per_minute));
+            all.retain(|_, left| self.refilled(*left) < self.full());
             if all.len() >= MOST {
                 all.clear();
             }
         }
-        let left = all.get(who).map_or(f64::from(self.per_minute), |left| self.refilled(*left));
+        let left = all.get(who).map_or(self.full(), |left| self.refilled(*left));
         all.insert(who.clone(), ((left - 1.0).max(0.0), Instant::now()));
     }
 
@@ -139,6 +146,7 @@ pub(crate) struct Throttle {
     wrong: Budget<Caller>,
     recorded: Budget<()>,
     logged: Budget<()>,
+    webhooks: Budget<Name>,
     streams: Arc<Open>,
     connections: Arc<Open>,
 }
@@ -181,6 +189,7 @@ impl Throttle {
             wrong: Budget::new(limits.wrong),
             recorded: Budget::new(RECORDED),
             logged: Budget::new(LOGGED),
+            webhooks: Budget::new(WEBHOOKS_PER_MINUTE),
             streams: Arc::default(),
             connections: Arc::default(),
         }
@@ -212,6 +221,20 @@ impl Throttle {
     /// Whether one more refusal of access is logged.
     pub(crate) fn may_log(&self) -> bool {
         self.logged.take(&())
+    }
+
+    /// Counts a webhook of a trigger, or refuses one too many.
+    pub(crate) fn webhook(&self, trigger: &Name, per_minute: u32) -> Result<(), Problem> {
+        self.webhooks.per_minute.store(per_minute, Ordering::Relaxed);
+        if let Some(seconds) = self.webhooks.wait(trigger) {
+            let detail = format!(
+                "{trigger} takes {per_minute} webhooks a minute; send it again in {seconds} s, or raise webhooks_per_minute in \
+                 the settings"
+            );
+            return Err(too_many(detail, seconds));
+        }
+        self.webhooks.spend(trigger);
+        Ok(())
     }
 
     /// Counts a stream of events, or refuses one too many.

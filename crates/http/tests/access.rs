@@ -52,7 +52,19 @@ const CONTRACT: &[(&str, &str)] = &[
     ("POST /v1/schedules/{name}/trigger", "operator"),
     ("POST /v1/schedules/{name}/pause", "operator"),
     ("POST /v1/schedules/{name}/resume", "operator"),
+    ("POST /v1/schedules/{name}/backfill", "operator"),
+    ("PUT /v1/schedules", "operator"),
     ("GET /v1/leader", "viewer"),
+    ("GET /v1/triggers", "viewer or operator"),
+    ("GET /v1/triggers/{name}", "viewer or operator"),
+    ("PUT /v1/triggers/{name}", "operator"),
+    ("DELETE /v1/triggers/{name}", "operator"),
+    ("POST /v1/triggers/{name}", "producer"),
+    ("POST /v1/triggers/{name}/secret", "operator"),
+    ("GET /v1/triggers/{name}/events", "viewer or operator"),
+    ("POST /v1/webhooks/{name}", "–"),
+    ("GET /v1/settings", "viewer or operator"),
+    ("PUT /v1/settings", "operator"),
     ("POST /v1/bulk", "operator"),
     ("GET /v1/feed", "viewer"),
     ("GET /v1/jobs/{id}/feed", "viewer"),
@@ -135,7 +147,7 @@ async fn every_route_lets_in_whom_it_says() {
                 Access::Roles(roles) => *role == Role::Admin || roles.contains(role),
             };
             let (status, code) = walk(&bed, &route.method, route.path, Some(key)).await;
-            let is_in = !(status == 401 || (status == 403 && code == "forbidden"));
+            let is_in = !(code == "unauthorized" || (status == 403 && code == "forbidden"));
             assert_eq!(is_in, may, "{route:?} as {}: {status} {code}", role_word(*role));
             assert_ne!(status, 500, "{route:?}");
             walked += 1;

@@ -566,3 +566,25 @@ async fn what_is_left_out_is_what_is_promised() {
         assert_eq!((&job["queue"], &job["attempt"]), (&json!("default"), &json!(1)));
     }
 }
+
+/// R15, R6: a run whose lease has expired and whose grace has not is seen to be in its grace, until when, and is nobody else's.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_in_its_grace_is_visible_as_such() {
+    for bed in beds().await {
+        let id = bed.put_job(json!({ "grace": "10m" })).await;
+        let claim = json!({ "worker_id": "w1", "lease": "1s" });
+        let held = bed.post(&format!("/v1/jobs/{id}/claim"), claim.clone()).await.is(200);
+        let token = held["job"]["lease"]["token"].clone();
+        assert_eq!(held["job"]["continuation"], Value::Null, "its lease holds");
+        until("the lease has expired", async || bed.job(&id).await["continuation"].is_object()).await;
+        let job = bed.job(&id).await;
+        assert_eq!(
+            (&job["status"], &job["continuation"]["state"]),
+            (&json!("running"), &json!("confirming"))
+        );
+        assert_eq!(job["continuation"]["until"], job["due_at"]);
+        bed.post(&format!("/v1/jobs/{id}/claim"), claim).await.refused(409, "not_claimable");
+        bed.post(&format!("/v1/jobs/{id}/complete"), json!({ "lease_token": token })).await.is(200);
+        assert_eq!(bed.job(&id).await["continuation"], Value::Null);
+    }
+}

@@ -92,3 +92,76 @@ async fn the_leader_is_shown() {
         assert_eq!((&leader["leads"], &leader["holder"]), (&json!(false), &Value::Null));
     }
 }
+
+/// R7, R12: a file is applied as a whole, shown first, and nothing of a bad one is kept.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_of_schedules_is_applied() {
+    for bed in beds().await {
+        bed.put("/v1/schedules/old", nightly()).await.is(200);
+        let words = |answer: &Value| {
+            let changes = answer["changes"].as_array().expect("changes").iter();
+            changes
+                .map(|one| format!("{} {}", one["change"], one["name"]).replace('"', ""))
+                .collect::<Vec<_>>()
+        };
+        let mut bad = nightly();
+        bad["timezone"] = json!("Mars/Base");
+        let refused = bed.put("/v1/schedules", json!({ "schedules": { "a": nightly(), "b": bad } })).await;
+        assert_eq!(refused.refused(422, "invalid")["field"], "b: timezone");
+        let file = json!({ "schedules": { "a": nightly(), "b": nightly() }, "prune": true, "dry_run": true });
+        let shown = bed.put("/v1/schedules", file.clone()).await.is(200);
+        assert_eq!(words(&shown), ["added a", "added b", "removed old"]);
+        assert_eq!(bed.get("/v1/schedules").await.is(200)["schedules"].as_array().expect("all").len(), 1);
+        let mut file = file;
+        file["dry_run"] = json!(false);
+        assert_eq!(words(&bed.put("/v1/schedules", file.clone()).await.is(200)).len(), 3);
+        assert_eq!(
+            words(&bed.put("/v1/schedules", file.clone()).await.is(200)),
+            ["unchanged a", "unchanged b"]
+        );
+        file["schedules"]["b"]["jitter"] = json!(1);
+        let changed = bed.put("/v1/schedules", file).await.is(200);
+        assert_eq!(words(&changed), ["unchanged a", "changed b"]);
+        assert_eq!(
+            (&changed["changes"][1]["before"]["jitter"], &changed["changes"][1]["after"]["jitter"]),
+            (&json!(300), &json!(1))
+        );
+    }
+}
+
+/// R7: slots of the past become jobs once; the bounds are told.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stretch_of_the_past_is_made_up_for() {
+    for bed in beds().await {
+        bed.put("/v1/schedules/nightly", nightly()).await.is(200);
+        let path = "/v1/schedules/nightly/backfill";
+        let range =
+            |from: &str, to: &str, dry_run: bool| json!({ "from": from, "to": to, "dry_run": dry_run });
+        let days = |dry_run| range("2026-03-28T00:00:00Z", "2026-03-31T00:00:00Z", dry_run);
+        let shown = bed.post(path, days(true)).await.is(200);
+        let slots: Vec<_> = shown["slots"].as_array().expect("slots").iter().map(|s| &s["slot"]).collect();
+        // The clocks go forward on the 29th.
+        let expected = ["2026-03-28T02:00:00Z", "2026-03-29T01:00:00Z", "2026-03-30T01:00:00Z"];
+        assert_eq!(slots, expected.map(|slot| json!(slot)).iter().collect::<Vec<_>>());
+        let made = bed.post(path, days(false)).await.is(201);
+        let again = bed.post(path, days(false)).await.is(201);
+        for (one, two) in
+            made["slots"].as_array().expect("slots").iter().zip(again["slots"].as_array().expect("slots"))
+        {
+            assert_eq!((&one["existed"], &two["existed"]), (&json!(false), &json!(true)));
+            assert_eq!(one["job"], two["job"]);
+        }
+        let job =
+            bed.get(&format!("/v1/jobs/{}", made["slots"][0]["job"].as_str().expect("a job"))).await.is(200);
+        assert_eq!(job["metadata"]["slot"], made["slots"][0]["slot"]);
+        bed.post(path, range("-1h", "2099-01-01T00:00:00Z", false)).await.refused(422, "invalid");
+        bed.post(path, range("-1h", "-2h", false)).await.refused(422, "invalid");
+        let long = bed.post(path, range("2020-01-01T00:00:00Z", "2026-01-01T00:00:00Z", true)).await;
+        assert!(
+            long.refused(422, "invalid")["detail"].as_str().is_some_and(|said| said.contains("1000 slots"))
+        );
+        bed.post("/v1/schedules/no/backfill", days(true)).await.refused(404, "schedule_not_found");
+        let audit = bed.get("/v1/audit?action=schedule.backfill").await.is(200);
+        assert_eq!(audit["entries"].as_array().expect("entries").len(), 1, "only what enqueued something");
+    }
+}

@@ -7,7 +7,7 @@ use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::unique::Scope;
 use windlass_core::{Blocked, Facts, Job, Metadata, Payload, Timestamp, Wake};
-use windlass_store::{Claimed, JobView, Listed};
+use windlass_store::{Claimed, JobView, Listed, fresh};
 
 /// A job: where it stands and what it was given.
 #[derive(Debug, Serialize, ToSchema)]
@@ -55,6 +55,9 @@ pub(crate) struct JobShape {
     /// Who holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     lease: Option<LeaseShape>,
+    /// Present while its lease has expired and its grace has not: only its holder may go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    continuation: Option<ContinuationShape>,
     /// What it was given. Absent in lists, and where it is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Raw>)]
@@ -116,6 +119,16 @@ pub(crate) struct JobShape {
     updated_at: Time,
     /// When it ended.
     finished_at: Option<Time>,
+}
+
+/// That a job goes on beyond its lease.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Continuation)]
+struct ContinuationShape {
+    /// `confirming`: the lease has expired, and only its holder may renew it or finish.
+    state: &'static str,
+    /// From then on another worker may take it.
+    until: Time,
 }
 
 /// A lease, seen from outside or by its holder.
@@ -280,6 +293,9 @@ impl JobShape {
             due_at: job.due_at.map(Time),
             deadline_at: job.deadline_at.map(Time),
             lease,
+            continuation: job
+                .in_grace_until(fresh::wall_clock())
+                .map(|until| ContinuationShape { state: "confirming", until: Time(until) }),
             payload: None,
             payload_base64: None,
             result: None,

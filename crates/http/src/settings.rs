@@ -1,0 +1,122 @@
+//! Settings of the store: one document, changed while everything runs.
+
+use crate::call::{Call, Reply, ok};
+use crate::shape::new_job::lease_ms;
+use crate::shape::object::objects;
+use crate::shape::time::{Span, Time};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use windlass_core::settings::{Settings, SettingsState};
+use windlass_store::PutSettings;
+
+objects!(SettingsBody, SettingsWish);
+
+/// All settings. What is left out has its default.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schema(as = NewSettings)]
+pub(crate) struct SettingsWish {
+    /// How long a lease lasts when a worker that claims through a server does not say; null is what the server was started
+    /// with.
+    #[serde(default)]
+    default_lease: Option<Span>,
+    /// From when on a slot of a schedule counts as missed; 60 s.
+    #[serde(default)]
+    missed_after: Option<Span>,
+    /// The most missed slots that any schedule makes up for in one go; 1000.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 1000)]
+    missed_max: Option<u32>,
+    /// How long a processed event of a trigger is kept, and a duplicate of it known; 30 days.
+    #[serde(default)]
+    trigger_events_kept: Option<Span>,
+    /// How far the timestamp of a webhook may be from now; 5 minutes.
+    #[serde(default)]
+    webhook_tolerance: Option<Span>,
+    /// How many webhooks one trigger takes per minute and server; 600.
+    #[serde(default)]
+    #[schema(minimum = 1, maximum = 1000000)]
+    webhooks_per_minute: Option<u32>,
+}
+
+/// Settings to put in force.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schema(as = PutSettings)]
+pub(crate) struct SettingsBody {
+    /// All of them.
+    settings: SettingsWish,
+    /// The version they were made from: at any other they are refused.
+    #[schema(minimum = 0)]
+    expected_version: i64,
+}
+
+/// All settings.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Settings)]
+pub(crate) struct SettingsFields {
+    default_lease: Option<Span>,
+    missed_after: Span,
+    missed_max: u32,
+    trigger_events_kept: Span,
+    webhook_tolerance: Span,
+    webhooks_per_minute: u32,
+}
+
+/// The settings as they stand.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = SettingsState)]
+pub(crate) struct SettingsShape {
+    /// What is in force.
+    settings: SettingsFields,
+    /// Grows with every change; 0 while nobody changed anything.
+    version: i64,
+    /// When they were changed last.
+    changed_at: Option<Time>,
+    /// By whom.
+    changed_by: Option<String>,
+}
+
+impl SettingsShape {
+    fn of(state: SettingsState) -> Self {
+        let SettingsState { settings, version, changed } = state;
+        Self {
+            settings: SettingsFields {
+                default_lease: settings.default_lease_ms.map(|lease| Span::from_ms(lease.get())),
+                missed_after: Span::from_ms(settings.missed_after_ms),
+                missed_max: settings.missed_max,
+                trigger_events_kept: Span::from_ms(settings.trigger_events_kept_ms),
+                webhook_tolerance: Span::from_ms(settings.webhook_tolerance_ms),
+                webhooks_per_minute: settings.webhooks_per_minute,
+            },
+            version,
+            changed_at: changed.as_ref().map(|(at, _)| Time(*at)),
+            changed_by: changed.map(|(_, by)| by.to_string()),
+        }
+    }
+}
+
+/// `GET /v1/settings`
+pub(crate) async fn settings(call: Call) -> Reply {
+    ok(&SettingsShape::of(call.store().settings((), None).await?))
+}
+
+/// `PUT /v1/settings`
+pub(crate) async fn put(call: Call) -> Reply {
+    call.who.check_all_queues()?;
+    let SettingsBody { settings: wish, expected_version } = call.body()?;
+    let usual = Settings::default();
+    let ms = |span: Option<Span>, usual: i64| span.map_or(usual, Span::ms);
+    let settings = Settings {
+        default_lease_ms: lease_ms("default_lease", wish.default_lease)?,
+        missed_after_ms: ms(wish.missed_after, usual.missed_after_ms),
+        missed_max: wish.missed_max.unwrap_or(usual.missed_max),
+        trigger_events_kept_ms: ms(wish.trigger_events_kept, usual.trigger_events_kept_ms),
+        webhook_tolerance_ms: ms(wish.webhook_tolerance, usual.webhook_tolerance_ms),
+        webhooks_per_minute: wish.webhooks_per_minute.unwrap_or(usual.webhooks_per_minute),
+    };
+    let request = PutSettings { settings, expected_version, actor: call.actor() };
+    let state = call.store().put_settings(request, None).await??;
+    call.app.settings.forget();
+    ok(&SettingsShape::of(state))
+}
