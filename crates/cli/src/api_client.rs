@@ -9,6 +9,7 @@ use crate::fail::{Exit, Outcome};
 use crate::jobs::filter;
 use crate::shape::{Doc, Reply, seconds, time};
 use crate::wire::{Request, Wire, encoded};
+use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use windlass_core::lease::hex;
@@ -280,6 +281,80 @@ impl ApiClient {
     pub async fn next_slots(&self, name: &Name, n: u16) -> Outcome<Reply> {
         let path = format!("/v1/schedules/{}/next", encoded(name.as_str()));
         self.get(&path, &[("n", n.to_string())]).await
+    }
+
+    /// `{dry_run, changes}`
+    pub async fn apply_schedules(
+        &self,
+        schedules: &Map<String, Value>,
+        prune: bool,
+        dry_run: bool,
+    ) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put("schedules", schedules).put("prune", prune).put("dry_run", dry_run);
+        self.put("/v1/schedules", &doc).await
+    }
+
+    /// `{dry_run, slots}`
+    pub async fn backfill(&self, name: &Name, body: &Value) -> Outcome<Reply> {
+        let path = format!("/v1/schedules/{}/backfill", encoded(name.as_str()));
+        self.send("POST", &path, Some(body.to_string())).await
+    }
+
+    /// `{triggers}`
+    pub async fn triggers(&self) -> Outcome<Reply> {
+        self.get("/v1/triggers", &[]).await
+    }
+
+    /// One trigger.
+    pub async fn trigger(&self, name: &Name) -> Outcome<Reply> {
+        self.get(&format!("/v1/triggers/{}", encoded(name.as_str())), &[]).await
+    }
+
+    /// The trigger as it is then.
+    pub async fn put_trigger(&self, name: &Name, body: &Doc) -> Outcome<Reply> {
+        self.put(&format!("/v1/triggers/{}", encoded(name.as_str())), body).await
+    }
+
+    /// `{removed}`
+    pub async fn remove_trigger(&self, name: &Name) -> Outcome<Reply> {
+        self.send("DELETE", &format!("/v1/triggers/{}", encoded(name.as_str())), None).await
+    }
+
+    /// `{event, deduped, payload_differs, jobs, problem}`
+    pub async fn fire_trigger(
+        &self,
+        name: &Name,
+        dedupe_key: Option<&str>,
+        payload: Option<&Payload>,
+    ) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put_some("dedupe_key", dedupe_key).put_bytes("payload", "payload_base64", payload);
+        self.post(&format!("/v1/triggers/{}", encoded(name.as_str())), &doc).await
+    }
+
+    /// `{events}`
+    pub async fn trigger_events(&self, name: &Name, unprocessed: bool, limit: u16) -> Outcome<Reply> {
+        let path = format!("/v1/triggers/{}/events", encoded(name.as_str()));
+        let query = [("unprocessed", unprocessed.to_string()), ("limit", limit.to_string())];
+        self.get(&path, &query).await
+    }
+
+    /// `{secret, webhook}`
+    pub async fn trigger_secret(&self, name: &Name) -> Outcome<Reply> {
+        self.post(&format!("/v1/triggers/{}/secret", encoded(name.as_str())), &Doc::default()).await
+    }
+
+    /// `{settings, version, changed_at, changed_by}`
+    pub async fn settings(&self) -> Outcome<Reply> {
+        self.get("/v1/settings", &[]).await
+    }
+
+    /// The settings as they are then.
+    pub async fn put_settings(&self, settings: &Map<String, Value>, expected_version: i64) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put("settings", settings).put("expected_version", expected_version);
+        self.put("/v1/settings", &doc).await
     }
 
     /// `{workers}`

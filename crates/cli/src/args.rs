@@ -3,6 +3,7 @@
 mod jobs;
 mod registry;
 mod schedules;
+mod triggers;
 
 pub use jobs::{
     Acting, Cancelling, EnqueueArgs, Forking, JobsCommand, Listing, Logging, Reading, Redriving, Showing,
@@ -11,7 +12,8 @@ pub use jobs::{
 pub use registry::{
     ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueueArg, QueuesCommand, WorkersCommand,
 };
-pub use schedules::{NewSchedule, SchedulesCommand};
+pub use schedules::{ApplyArgs, BackfillArgs, NewSchedule, SchedulesCommand};
+pub use triggers::{NewTrigger, SettingsCommand, TriggersCommand};
 
 use crate::out::format::Format;
 use crate::span::Span;
@@ -122,6 +124,12 @@ pub enum Command {
     /// Jobs by the clock: look, make, pause, trigger
     #[command(subcommand, disable_help_subcommand = true)]
     Schedules(SchedulesCommand),
+    /// Events from outside that start jobs: look, make, send
+    #[command(subcommand, disable_help_subcommand = true)]
+    Triggers(TriggersCommand),
+    /// Settings of the whole store, changed while it runs
+    #[command(subcommand, disable_help_subcommand = true)]
+    Settings(SettingsCommand),
     /// Look at workers, drain them
     #[command(subcommand, disable_help_subcommand = true)]
     Workers(WorkersCommand),

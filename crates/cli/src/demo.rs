@@ -65,6 +65,8 @@ fn welcome(settings: &Settings, out: &Out, url: &str, command: &str) {
             ("jobs ls --dead", "what failed for good, and why"),
             ("approvals ls --status pending", "what waits for a person"),
             ("queues ls", "what is due"),
+            ("schedules ls", "what runs by the clock"),
+            ("triggers ls", "what runs when somebody sends an event"),
             ("workers ls", "who works"),
             ("doctor", "is anything wrong?"),
             ("stats", "how many jobs stand where"),

@@ -4,6 +4,7 @@
 
 mod jobs;
 mod postgres;
+mod schedules;
 mod server;
 mod sqlite;
 
@@ -76,6 +77,8 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, out: &Out) -> Outcome {
             findings.push(ok("schema", "it is what this version of windlass wants"));
             let jobs = jobs::look(client.store(), late_ms).await;
             findings.extend(jobs.unwrap_or_else(|failure| unread("jobs", failure)));
+            let schedules = schedules::look(client.store(), late_ms).await;
+            findings.extend(schedules.unwrap_or_else(|failure| unread("schedules", failure)));
             findings
         }
         Err(failure) => {

@@ -2,13 +2,17 @@
 
 use crate::api_client::ApiClient;
 use crate::args::{
-    ApprovalsCommand, Cli, Command, JobsCommand, KeysCommand, QueuesCommand, SchedulesCommand, WorkersCommand,
+    ApprovalsCommand, Cli, Command, JobsCommand, KeysCommand, QueuesCommand, SchedulesCommand,
+    SettingsCommand, TriggersCommand, WorkersCommand,
 };
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
 use crate::settings::{self, Settings};
 use crate::wire::Wire;
-use crate::{adopt, demo, doctor, enqueue, jobs, migrate, registry, schedules, serve, stats, verify, work};
+use crate::{
+    adopt, demo, doctor, enqueue, jobs, migrate, registry, schedules, serve, stats, store_settings, triggers,
+    verify, work,
+};
 use clap::{CommandFactory, Parser};
 use serde_json::{Value, json};
 use std::path::Path;
@@ -45,6 +49,8 @@ pub async fn run(mut cli: Cli, out: &Out) -> Outcome {
         | Command::Approvals(_)
         | Command::Queues(_)
         | Command::Schedules(_)
+        | Command::Triggers(_)
+        | Command::Settings(_)
         | Command::Workers(_)
         | Command::Audit(_)
         | Command::Stats
@@ -84,6 +90,8 @@ async fn on_door(command: Command, create: bool, settings: &Settings, out: &Out)
         Command::Approvals(command) => registry::approvals(command, door, out).await,
         Command::Queues(command) => registry::queues(command, create, door, out).await,
         Command::Schedules(command) => schedules::run(command, door, out).await,
+        Command::Triggers(command) => triggers::run(command, door, out).await,
+        Command::Settings(command) => store_settings::run(command, door, out).await,
         Command::Workers(command) => registry::workers(command, door, out).await,
         Command::Audit(command) => registry::audit(command, door, out).await,
         Command::Stats => stats::stats(door, out).await,
@@ -183,6 +191,10 @@ fn only_reads(command: &Command) -> bool {
             command,
             SchedulesCommand::Ls | SchedulesCommand::Show(_) | SchedulesCommand::Next { .. }
         ),
+        Command::Triggers(command) => {
+            matches!(command, TriggersCommand::Ls | TriggersCommand::Show(_) | TriggersCommand::Events { .. })
+        }
+        Command::Settings(command) => matches!(command, SettingsCommand::Get { .. }),
         Command::Workers(command) => matches!(command, WorkersCommand::Ls),
         Command::Keys(command) => matches!(command, KeysCommand::Ls),
         Command::Audit(_) | Command::Stats | Command::Doctor(_) | Command::Config => true,

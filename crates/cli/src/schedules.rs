@@ -5,6 +5,7 @@ use crate::args::{NewSchedule, SchedulesCommand};
 use crate::enqueue::payload;
 use crate::fail::Outcome;
 use crate::out::Out;
+use crate::schedules_apply;
 use crate::shape::{Doc, seconds};
 use crate::show::{self, list, moment, text};
 use serde_json::Value;
@@ -52,6 +53,8 @@ pub async fn run(command: SchedulesCommand, door: &ApiClient, out: &Out) -> Outc
             let name = named(&new.name)?;
             door.put_schedule(&name, &body(*new)?).await?
         }
+        SchedulesCommand::Apply(args) => return schedules_apply::apply(args, door, out).await,
+        SchedulesCommand::Backfill(args) => return schedules_apply::backfill(args, door, out).await,
         SchedulesCommand::Pause(which) => door.schedule_verb(&named(&which.name)?, "pause").await?,
         SchedulesCommand::Resume(which) => door.schedule_verb(&named(&which.name)?, "resume").await?,
     };

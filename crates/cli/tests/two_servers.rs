@@ -193,3 +193,55 @@ fn a_stream_tells_what_came_through_the_other() {
     assert_eq!(taken.is(200)["jobs"][0]["id"], made.is(201)["job"]["id"]);
     two.ends_sound();
 }
+
+/// R10, M11: of one event that comes through both servers at once, one starts its jobs and both are answered with them.
+#[test]
+fn the_same_event_twice() {
+    let mut two = Two::new();
+    let trigger = json!({ "jobs": [{ "kind": "book" }, { "kind": "mail" }] });
+    two.a.send("PUT", "/v1/triggers/order", "", &trigger.to_string()).unwrap().is(200);
+    for n in 0..ROUNDS {
+        let event = json!({ "dedupe_key": format!("order-{n}"), "payload": n });
+        let (one, other) =
+            two.race(("/v1/triggers/order", event.clone()), ("/v1/triggers/order", event.clone()));
+        let mut statuses = [one.status, other.status];
+        statuses.sort_unstable();
+        assert_eq!(statuses, [200, 201], "one is new, the other its duplicate");
+        let (one, other) = (one.body, other.body);
+        assert_eq!((&one["jobs"], &one["event"]), (&other["jobs"], &other["event"]));
+        assert_ne!(one["deduped"], other["deduped"]);
+    }
+    let jobs = two.b.get("/v1/jobs?limit=1000").unwrap().is(200);
+    assert_eq!(jobs["jobs"].as_array().unwrap().len(), 2 * ROUNDS);
+    two.ends_sound();
+}
+
+/// R12, M11: of two changes of the settings through both servers one wins; the other is told, and reads what won.
+#[test]
+fn settings_from_two_sides() {
+    let mut two = Two::new();
+    for n in 0..ROUNDS as i64 {
+        let version = two.a.get("/v1/settings").unwrap().is(200)["version"].as_i64().unwrap();
+        let put = |per_minute: i64| json!({ "settings": { "webhooks_per_minute": per_minute }, "expected_version": version });
+        let start = Barrier::new(2);
+        let (a, b, start) = (&mut two.a, &mut two.b, &start);
+        let (one, other) = std::thread::scope(|scope| {
+            let send = |client: &mut Client, body: Value| {
+                start.wait();
+                client.send("PUT", "/v1/settings", "", &body.to_string()).unwrap()
+            };
+            let one = scope.spawn(move || send(a, put(1_000 + n)));
+            let other = scope.spawn(move || send(b, put(2_000 + n)));
+            (one.join().unwrap(), other.join().unwrap())
+        });
+        let won = if one.status == 200 { (1_000 + n, other) } else { (2_000 + n, one) };
+        assert_eq!(won.1.refused(409, "version_mismatch")["current_version"], version + 1);
+        for client in [&mut two.a, &mut two.b] {
+            let state = client.get("/v1/settings").unwrap().is(200);
+            assert_eq!(state["settings"]["webhooks_per_minute"], won.0);
+        }
+    }
+    let audit = two.a.get("/v1/audit?action=settings.put&limit=1000").unwrap().is(200);
+    assert_eq!(audit["entries"].as_array().unwrap().len(), ROUNDS, "each change that won, and no other");
+    two.ends_sound();
+}

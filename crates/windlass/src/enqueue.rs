@@ -38,14 +38,9 @@ struct UniqueWish {
 
 impl<J: Job> From<J> for Request {
     fn from(job: J) -> Self {
-        let own = Policy {
-            max_retries: J::MAX_RETRIES.map(|retries| i32::try_from(retries).unwrap_or(i32::MAX)),
-            timeout_ms: J::TIMEOUT.map(|timeout| millis(timeout, TIMEOUT_MAX_MS)),
-            backoff: J::backoff(),
-            ..Policy::default()
-        };
+        let payload = Payload::from_value("payload", &job, PAYLOAD_MAX_BYTES).map(Some);
         let unique = J::UNIQUE.map(|policy| UniqueWish { key: None, by_kind: None, policy });
-        Self { job: new_job(&job), own, unique }
+        Self { unique, ..Self::of_kind::<J>(payload) }
     }
 }
 
@@ -55,17 +50,27 @@ impl From<Enqueue> for Request {
     }
 }
 
-fn new_job<J: Job>(job: &J) -> Result<NewJob, Invalid> {
+fn new_job<J: Job>(payload: Result<Option<Payload>, Invalid>) -> Result<NewJob, Invalid> {
     let mut facts = Facts::new(Name::parse("kind", J::KIND)?, Name::parse("queue", J::QUEUE)?);
     facts.priority = J::PRIORITY;
     if J::VERSION != 1 {
         facts.metadata.insert(PAYLOAD_VERSION.to_owned(), J::VERSION.into());
     }
-    let payload = Payload::from_value("payload", job, PAYLOAD_MAX_BYTES)?;
-    Ok(NewJob { id: fresh::job_id(), facts, payload: Some(payload), parent_token: None })
+    Ok(NewJob { id: fresh::job_id(), facts, payload: payload?, parent_token: None })
 }
 
 impl Request {
+    /// A job of this kind that gets this, without a unique key.
+    pub(crate) fn of_kind<J: Job>(payload: Result<Option<Payload>, Invalid>) -> Self {
+        let own = Policy {
+            max_retries: J::MAX_RETRIES.map(|retries| i32::try_from(retries).unwrap_or(i32::MAX)),
+            timeout_ms: J::TIMEOUT.map(|timeout| millis(timeout, TIMEOUT_MAX_MS)),
+            backoff: J::backoff(),
+            ..Policy::default()
+        };
+        Self { job: new_job::<J>(payload), own, unique: None }
+    }
+
     /// Changes what is asked, unless something was wrong before.
     pub(crate) fn set(&mut self, change: impl FnOnce(&mut NewJob) -> Result<(), Invalid>) {
         if let Ok(job) = &mut self.job

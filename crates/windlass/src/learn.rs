@@ -19,6 +19,9 @@ pub struct WaitsAndApprovals;
 #[doc = include_str!("../../../docs/learn/schedules.md")]
 pub struct Schedules;
 
+#[doc = include_str!("../../../docs/learn/triggers.md")]
+pub struct Triggers;
+
 #[cfg(feature = "postgres")]
 #[doc = include_str!("../../../docs/learn/transactions-and-fencing.md")]
 pub struct TransactionsAndFencing;

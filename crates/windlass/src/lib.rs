@@ -44,6 +44,7 @@
 //! | enqueue, cancel, signal, decide, watch, wait | [`Client`] |
 //! | pause queues, act on many jobs, remove old ones | [`Client::queue`], [`Client::cancel_all`], [`Client::redrive_all`], [`Client::prune`] |
 //! | run jobs by the clock | [`Client::schedule`], [`Worker::schedules`] |
+//! | start jobs by events from outside | [`Client::trigger`] |
 //! | run handlers | [`Worker`] |
 //! | do things once, wait, ask people, spawn children | [`Context`] |
 //! | say what went wrong | [`HandlerError`] |
@@ -85,6 +86,7 @@ mod step;
 mod tail;
 pub mod testing;
 mod tool;
+mod trigger;
 #[cfg(feature = "postgres")]
 mod tx;
 mod value;
@@ -110,6 +112,7 @@ pub use serde_json;
 pub use spawn::{Child, Spawn};
 pub use step::Step;
 pub use tool::{InDoubt, Tool};
+pub use trigger::{Firing, NewTrigger, TriggerHandle};
 #[cfg(feature = "postgres")]
 pub use tx::{EnqueueIn, EnqueueManyIn, Transaction};
 pub use watch::{Feed, Watch};
@@ -118,6 +121,8 @@ pub use worker::{HandlerEnd, OnUnreadable, Worker};
 
 pub use windlass_core::limits::{self, Invalid};
 pub use windlass_core::schedule::{Missed, Overlap, Schedule, ScheduleState, Timing};
+pub use windlass_core::trigger::webhook::WebhookSecret;
+pub use windlass_core::trigger::{Ingested, TriggerEvent, TriggerState};
 pub use windlass_core::unique::Policy as UniquePolicy;
 pub use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, WakeOutcome};
 pub use windlass_core::{

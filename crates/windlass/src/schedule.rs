@@ -123,16 +123,16 @@ impl ScheduleHandle {
         self.enqueue(vec![job]).await?.pop().ok_or_else(|| missing().into())
     }
 
-    /// Makes the jobs of the slots from `from` to `to`, both included, at most 10,000: those that have one keep it.
-    /// Answers the jobs, the oldest slot's first.
+    /// Makes the jobs of the slots from `from` until before `to`, at most 1,000: those that have one keep it. Answers the jobs,
+    /// the oldest slot's first.
     pub async fn backfill(&self, from: Timestamp, to: Timestamp) -> Result<Vec<JobId>> {
         let name = self.name()?;
         let missing = || windlass_core::Refusal::ScheduleNotFound(self.name.clone());
         let state = self.get().await?.ok_or_else(missing)?;
-        let slots = state.schedule.slots(state.created_at)?;
-        let most = windlass_core::limits::ENQUEUE_MAX;
-        let slots = slots.newest(from, to, most + 1);
-        windlass_core::limits::count("slots", slots.len(), most)?;
+        let slots = state.schedule.slots(state.created_at)?.between(from, to)?;
+        if slots.is_empty() {
+            return Ok(vec![]);
+        }
         let job = |slot: &Timestamp| state.schedule.job_of(&name, *slot, fresh::job_id());
         self.enqueue(slots.iter().map(job).collect::<Result<_, _>>()?).await
     }

@@ -38,6 +38,49 @@ pub enum SchedulesCommand {
         #[arg(short, long, default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..=1000))]
         n: u16,
     },
+    /// Make the schedules what a file says, all or none, and show the difference
+    #[command(
+        after_help = "Each schedule of the file is a table [schedules.NAME] with the fields of the API: cron or every, timezone, job = { kind = \"…\" }, missed, overlap, jitter, starts_at, ends_at.\n\nExamples:\n  windlass schedules apply -f schedules.toml --dry-run\n  windlass schedules apply -f schedules.toml --prune\n  windlass schedules apply -f schedules.toml --dry-run --exit-code  # 1 if something would change"
+    )]
+    Apply(ApplyArgs),
+    /// Enqueue slots of the past that have no job yet
+    #[command(
+        after_help = "At most 1000 slots at once. A slot that was fired is not fired again, whatever became of its job.\n\nExamples:\n  windlass schedules backfill nightly --from 2026-11-01T00:00:00Z --to 2026-11-08T00:00:00Z --dry-run\n  windlass schedules backfill nightly --from -7d --to -1h"
+    )]
+    Backfill(BackfillArgs),
+}
+
+/// `windlass schedules apply`
+#[derive(Debug, Args)]
+pub struct ApplyArgs {
+    /// The file, in TOML; - reads stdin
+    #[arg(short, long, value_name = "FILE")]
+    pub file: String,
+    /// Remove every schedule that the file does not name
+    #[arg(long)]
+    pub prune: bool,
+    /// Only show the difference
+    #[arg(long)]
+    pub dry_run: bool,
+    /// End with 1 if something changed, or would
+    #[arg(long)]
+    pub exit_code: bool,
+}
+
+/// `windlass schedules backfill`
+#[derive(Debug, Args)]
+pub struct BackfillArgs {
+    /// Which schedule
+    pub name: String,
+    /// From this moment on
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    pub from: Moment,
+    /// Until before this moment, which is not in the future
+    #[arg(long, value_name = "WHEN", allow_hyphen_values = true)]
+    pub to: Moment,
+    /// Only show the slots
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// A schedule.

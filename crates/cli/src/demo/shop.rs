@@ -1,7 +1,8 @@
 //! The demo's jobs: a small shop. An order is charged, packed and shipped, each a step that is never done twice; a mail goes
-//! out for it, and now and then a report is built. Banks are busy, addresses are wrong, and large orders ask a person.
+//! out for it, and every half minute a schedule builds a report. Suppliers send events, and a trigger starts what they ask for. Banks are busy, addresses are wrong, and large orders ask a person.
 
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::time::Duration;
 use windlass::{Client, Context, HandlerError, Job, Level, Shutdown, Worker};
 use windlass_core::wait::ApprovalStatus;
@@ -12,8 +13,14 @@ use windlass_store::{ListApprovals, PutQueue};
 const PACE: Duration = Duration::from_secs(2);
 /// The number of the first order.
 const FIRST: u64 = 1_001;
-/// Every how many orders a report is built.
-const REPORT_EVERY: u64 = 10;
+/// The pause between two reports.
+const REPORT_EVERY: Duration = Duration::from_secs(30);
+/// The schedule of reports.
+const REPORTS: &str = "reports";
+/// The trigger that suppliers fire.
+const DELIVERIES: &str = "delivery-arrived";
+/// Every how many orders a delivery comes.
+const DELIVERY_EVERY: u64 = 5;
 /// The most orders that wait for a person: nobody should come back to thousands.
 pub const ASKED_MOST: usize = 3;
 /// The most dead letters that the shop makes.
@@ -48,13 +55,13 @@ impl Job for SendEmail {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct BuildReport {
-    orders: u64,
+    of: String,
 }
 
 impl Job for BuildReport {
     const KIND: &str = "report.build";
     const QUEUE: &str = "reports";
-    type Output = u64;
+    type Output = String;
 }
 
 /// A worker for all of them.
@@ -87,6 +94,7 @@ impl<'a> Shop<'a> {
             None => None,
         };
         set_queues(client).await?;
+        set_schedule_and_trigger(client).await?;
         let last = newest.and_then(|payload| payload.parse::<FulfilOrder>().ok()).map(|order| order.order);
         Ok(Self { client, next: last.map_or(FIRST, |last| last + 1) })
     }
@@ -116,9 +124,16 @@ impl<'a> Shop<'a> {
             _ => {}
         }
         self.client.enqueue(wish).unique(&format!("order:{order}")).tag("shop").await?;
-        if order.is_multiple_of(REPORT_EVERY) {
-            let report = BuildReport { orders: order };
-            self.client.enqueue(report).priority(-1).timeout(Duration::from_secs(60)).tag("shop").await?;
+        if order.is_multiple_of(DELIVERY_EVERY) {
+            let delivery = json!({ "supplier": "north", "parcels": order % 7 + 1 });
+            // Suppliers are not sure that they were heard, and say everything twice.
+            for _ in 0..2 {
+                self.client
+                    .trigger(DELIVERIES)
+                    .fire(&delivery)
+                    .dedupe_key(&format!("delivery:{order}"))
+                    .await?;
+            }
         }
         Ok(())
     }
@@ -138,6 +153,22 @@ impl<'a> Shop<'a> {
             .map(|(_, count)| count.n)
             .sum())
     }
+}
+
+/// The schedule and the trigger, unless somebody has changed or removed them meanwhile.
+async fn set_schedule_and_trigger(client: &Client) -> windlass::Result<()> {
+    if client.trigger(DELIVERIES).get().await?.is_some() {
+        return Ok(());
+    }
+    let report = client.enqueue(BuildReport { of: "orders".into() }).priority(-1);
+    let report = report.timeout(Duration::from_secs(60)).tag("shop");
+    client.schedule(REPORTS).every(REPORT_EVERY).job(report).await?;
+    let mail = json!({
+        "to": "stock@example.org",
+        "subject": "{{payload.parcels}} parcels from {{payload.supplier}}",
+    });
+    client.trigger(DELIVERIES).starts_with::<SendEmail>(mail).await?;
+    Ok(())
 }
 
 /// What jobs of each queue fall back to, unless somebody has changed it meanwhile.
@@ -212,10 +243,10 @@ async fn send_email(job: SendEmail, ctx: Context) -> Result<String, HandlerError
     Ok(format!("message-{}", ctx.id()))
 }
 
-async fn report(job: BuildReport, ctx: Context) -> Result<u64, HandlerError> {
+async fn report(job: BuildReport, ctx: Context) -> Result<String, HandlerError> {
     for (n, stage) in ["collect", "sum", "draw", "store"].into_iter().enumerate() {
         ctx.step(stage, || toil(600)).await?;
         ctx.progress(u8::try_from(n + 1).unwrap_or(4) * 25, stage).await?;
     }
-    Ok(job.orders)
+    Ok(format!("report of {}", job.of))
 }

@@ -4,6 +4,9 @@ success, and every refusal of a holder's verbs by its code. Takes the server's a
 Only the standard library is used, and nothing of the project but what the server says.
 """
 
+import base64
+import hashlib
+import hmac
 import http.client
 import json
 import re
@@ -347,10 +350,79 @@ def schedules():
     assert len(ok("GET", f"/v1/jobs?queue=scheduled&kind={KIND}")["jobs"]) == 1
     assert ok("POST", f"{path}/pause")["paused"]["by"]
     assert ok("POST", f"{path}/resume").get("paused") is None
+    future = {"from": "2099-01-01T00:00:00Z", "to": "2099-01-02T00:00:00Z"}
+    refused(422, "invalid", "POST", f"{path}/backfill", future)
+    two_days = {"from": "-49h", "to": "-1h"}
+    slots = ok("POST", f"{path}/backfill", {**two_days, "dry_run": True})["slots"]
+    assert len(slots) == 2 and not any(slot["existed"] or slot["job"] for slot in slots)
+    slots = ok("POST", f"{path}/backfill", two_days, status=201)["slots"]
+    again = ok("POST", f"{path}/backfill", two_days, status=201)["slots"]
+    assert [slot["job"] for slot in slots] == [slot["job"] for slot in again] and all(slot["existed"] for slot in again)
+    file = {KIND: {"cron": "0 4 * * *", "job": {"kind": KIND, "queue": "scheduled"}}}
+    shown = ok("PUT", "/v1/schedules", {"schedules": file, "dry_run": True})["changes"]
+    assert [(one["name"], one["change"]) for one in shown] == [(KIND, "changed")]
+    assert ok("GET", path)["cron"] == "0 3 * * *"
     ok("DELETE", path)
     refused(404, "schedule_not_found", "GET", path)
-    assert len(ok("GET", f"/v1/jobs?queue=scheduled&kind={KIND}")["jobs"]) == 1
+    assert len(ok("GET", f"/v1/jobs?queue=scheduled&kind={KIND}")["jobs"]) == 3
     ok("GET", "/v1/leader")
+
+
+def triggers():
+    """An event starts its jobs once; a webhook must be signed; what does not fit is kept."""
+    path = f"/v1/triggers/{KIND}"
+    refused(404, "trigger_not_found", "GET", path)
+    jobs = [{"kind": KIND, "queue": "triggered"}, {"kind": KIND, "queue": "triggered", "payload": {"n": "{{payload.n}}"}}]
+    made = ok("PUT", path, {"jobs": jobs})
+    assert made["version"] == 1 and not made["signed"] and made["webhook"] == f"/v1/webhooks/{KIND}"
+    assert [one["name"] for one in ok("GET", "/v1/triggers")["triggers"]].count(KIND) == 1
+    assert ok("GET", path)["jobs"][1]["payload"] == {"n": "{{payload.n}}"}
+    refused(422, "invalid", "PUT", path, {"jobs": [{"kind": KIND, "payload": "{{nothing}}"}]})
+    event = {"dedupe_key": "e-1", "payload": {"n": 7}}
+    fired = ok("POST", path, event, status=201)
+    assert len(fired["jobs"]) == 2 and not fired["deduped"]
+    assert ok("GET", f"/v1/jobs/{fired['jobs'][1]}")["payload"] == {"n": 7}
+    again = ok("POST", path, event)
+    assert again["deduped"] and again["jobs"] == fired["jobs"] and not again["payload_differs"]
+    kept = ok("POST", path, {"payload": {}}, status=202)
+    assert kept["jobs"] == [] and "{{payload.n}}" in kept["problem"]
+    unprocessed = ok("GET", f"{path}/events?unprocessed=true")["events"]
+    assert [one["id"] for one in unprocessed] == [kept["event"]]
+    assert len(ok("GET", f"{path}/events")["events"]) == 2
+
+    secret = ok("POST", f"{path}/secret", status=201)["secret"]
+    assert ok("GET", path)["signed"] and secret not in json.dumps(ok("GET", path))
+    body = json.dumps({"n": 8}).encode()
+
+    def webhook(key, at):
+        key = base64.b64decode(key.removeprefix("whsec_"))
+        mac = hmac.new(key, f"msg-1.{at}.".encode() + body, hashlib.sha256).digest()
+        return {"webhook-id": "msg-1", "webhook-timestamp": str(at),
+                "webhook-signature": "v1,AAAA v1," + base64.b64encode(mac).decode()}
+
+    hook, now = f"/v1/webhooks/{KIND}", int(time.time())
+    wrong = "whsec_" + base64.b64encode(b"x" * 32).decode()
+    for headers in ({}, webhook(wrong, now), webhook(secret, now - 400), webhook(secret, now + 400)):
+        refused(401, "signature_refused", "POST", hook, {"n": 8}, headers=headers)
+    taken = ok("POST", hook, {"n": 8}, headers=webhook(secret, now))
+    assert not taken["deduped"] and ok("POST", hook, {"n": 8}, headers=webhook(secret, now))["deduped"]
+    ok("DELETE", path)
+    refused(404, "trigger_not_found", "POST", path, event)
+
+
+def settings():
+    """Settings change as a whole, under a version, on record."""
+    state = ok("GET", "/v1/settings")
+    change = {**state["settings"], "webhooks_per_minute": 601}
+    put = {"settings": change, "expected_version": state["version"]}
+    assert ok("PUT", "/v1/settings", put)["version"] == state["version"] + 1
+    change["webhooks_per_minute"] = 602
+    refused(409, "version_mismatch", "PUT", "/v1/settings", put)
+    change["missed_max"] = 0
+    refused(422, "invalid", "PUT", "/v1/settings", {"settings": change, "expected_version": state["version"] + 1})
+    refused(422, "unknown_field", "PUT", "/v1/settings", {"settings": {"speed": 9}, "expected_version": 0})
+    entry = ok("GET", "/v1/audit?action=settings.put")["entries"][0]
+    assert entry["detail"]["after"]["webhooks_per_minute"] == 601
 
 
 def everything_was_called():
@@ -366,7 +438,7 @@ def everything_was_called():
 
 PARTS = [
     malformed_requests, enqueueing, a_life, notes, refusals_in_their_order, waits_and_signals, approvals, operating,
-    watching, schedules, keys, everything_was_called,
+    watching, schedules, triggers, settings, keys, everything_was_called,
 ]
 for part in PARTS:
     began = time.monotonic()
