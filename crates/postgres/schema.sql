@@ -204,6 +204,13 @@ TABLE schedules (
   CONSTRAINT schedules_pkey PRIMARY KEY (name)
 )
 
+TABLE settings (
+  one integer NOT NULL,
+  state text NOT NULL,
+  CONSTRAINT settings_one_check CHECK ((one = 1)),
+  CONSTRAINT settings_pkey PRIMARY KEY (one)
+)
+
 TABLE store (
   one integer NOT NULL,
   store_id bigint NOT NULL,
@@ -222,6 +229,28 @@ TABLE terms (
   epoch bigint NOT NULL,
   expires_at timestamp with time zone NOT NULL,
   CONSTRAINT terms_pkey PRIMARY KEY (name)
+)
+
+TABLE trigger_events (
+  id uuid NOT NULL,
+  trigger_name text COLLATE "C" NOT NULL,
+  dedupe_key text COLLATE "C",
+  payload bytea,
+  is_json boolean,
+  actor text NOT NULL,
+  received_at timestamp with time zone NOT NULL,
+  due_at timestamp with time zone,
+  processed_at timestamp with time zone,
+  detail text NOT NULL,
+  CONSTRAINT trigger_events_check CHECK (((due_at IS NULL) = (processed_at IS NOT NULL))),
+  CONSTRAINT trigger_events_pkey PRIMARY KEY (id)
+)
+
+TABLE triggers (
+  name text COLLATE "C" NOT NULL,
+  state text NOT NULL,
+  secrets text NOT NULL,
+  CONSTRAINT triggers_pkey PRIMARY KEY (name)
 )
 
 TABLE workers (
@@ -260,6 +289,11 @@ INDEX jobs_deadline ON jobs USING btree (deadline_at, id) WITH (deduplicate_item
 INDEX jobs_parked ON jobs USING btree (parked, id) WITH (deduplicate_items=off) WHERE (parked IS NOT NULL)
 INDEX line_due ON line USING btree (queue, priority DESC, due_at, id) WITH (deduplicate_items=off)
 INDEX schedules_due ON schedules USING btree (next_at, name) WHERE (next_at IS NOT NULL)
+INDEX trigger_events_due ON trigger_events USING btree (due_at, id) WHERE (due_at IS NOT NULL)
+UNIQUE INDEX trigger_events_key ON trigger_events USING btree (trigger_name, dedupe_key) WHERE (dedupe_key IS NOT NULL)
+INDEX trigger_events_of ON trigger_events USING btree (trigger_name, id)
+INDEX trigger_events_processed ON trigger_events USING btree (processed_at) WHERE (processed_at IS NOT NULL)
+INDEX trigger_events_unprocessed ON trigger_events USING btree (received_at, id) WHERE (processed_at IS NULL)
 
 TRIGGER job_events_appended BEFORE INSERT ON job_events FOR EACH STATEMENT EXECUTE FUNCTION refuse_insert()
 TRIGGER job_events_immutable BEFORE UPDATE ON job_events FOR EACH ROW EXECUTE FUNCTION keep_history()

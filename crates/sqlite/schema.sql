@@ -159,11 +159,36 @@ CREATE TABLE schedules (
   state   TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE settings (
+  one   INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
+  state TEXT    NOT NULL
+) STRICT;
+
 CREATE TABLE terms (
   name       TEXT    NOT NULL PRIMARY KEY,
   holder     TEXT    NOT NULL,
   epoch      INTEGER NOT NULL,
   expires_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE trigger_events (
+  id           BLOB    NOT NULL PRIMARY KEY,
+  trigger_name TEXT    NOT NULL,
+  dedupe_key   TEXT,
+  payload      BLOB,
+  is_json      INTEGER,
+  actor        TEXT    NOT NULL,
+  received_at  INTEGER NOT NULL,
+  due_at       INTEGER,                     -- when it is tried again; null once it is processed
+  processed_at INTEGER,
+  detail       TEXT    NOT NULL,
+  CHECK ((due_at IS NULL) = (processed_at IS NOT NULL))
+) STRICT;
+
+CREATE TABLE triggers (
+  name    TEXT NOT NULL PRIMARY KEY,
+  state   TEXT NOT NULL,
+  secrets TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE windlass_migrations (
@@ -224,6 +249,16 @@ CREATE INDEX jobs_parked ON jobs (status, id) WHERE waiting_for IS NOT NULL OR a
 CREATE INDEX jobs_worker ON jobs (worker_id, id) WHERE worker_id IS NOT NULL;
 
 CREATE INDEX schedules_due ON schedules (next_at, name) WHERE next_at IS NOT NULL;
+
+CREATE INDEX trigger_events_due ON trigger_events (due_at, id) WHERE due_at IS NOT NULL;
+
+CREATE UNIQUE INDEX trigger_events_key ON trigger_events (trigger_name, dedupe_key) WHERE dedupe_key IS NOT NULL;
+
+CREATE INDEX trigger_events_of ON trigger_events (trigger_name, id);
+
+CREATE INDEX trigger_events_processed ON trigger_events (processed_at) WHERE processed_at IS NOT NULL;
+
+CREATE INDEX trigger_events_unprocessed ON trigger_events (received_at, id) WHERE processed_at IS NULL;
 
 CREATE TRIGGER job_events_appended BEFORE INSERT ON job_events
 WHEN NOT sqlite_compileoption_used('windlass')
