@@ -1,7 +1,7 @@
 //! Cancels of jobs that this worker holds, long before the next renewal would tell of them.
 //!
-//! A cancel writes an event, and a store hints at events. So there is something to look for only after a hint, and only
-//! for jobs that were held by then. Hints can be lost: then the next renewal tells.
+//! A cancel writes an event, and a store hints at events. So there is something to look for only after a hint. A job that
+//! was taken while hints gathered is looked at the next time. Hints can be lost: then the next renewal tells.
 
 use crate::attempt::Attempt;
 use crate::claim::give_back_late;
@@ -22,22 +22,21 @@ pub(crate) async fn watch(shared: Arc<Shared>) {
     // Through a server, renewals tell.
     let Some(store) = &shared.store else { return std::future::pending().await };
     let mut hints = store.hints().feed;
-    while hints.changed().await.is_ok() {
-        let hinted = Instant::now();
+    let mut some_were_young = false;
+    while some_were_young || hints.changed().await.is_ok() {
         tokio::time::sleep(GATHER).await;
         hints.mark_unchanged();
-        let held_then = |attempt: &Attempt| attempt.known_since().is_some_and(|since| since <= hinted);
-        let held: HashMap<JobId, Attempt> = shared
-            .leases
-            .running()
-            .into_iter()
-            .filter(|attempt| held_then(attempt) && !attempt.is_cancelled())
-            .map(|attempt| (attempt.job_id(), attempt))
-            .collect();
-        if held.is_empty() {
+        let gathered_since = Instant::now() - GATHER;
+        let held = shared.leases.running().into_iter().filter(|attempt| !attempt.is_cancelled());
+        // Most jobs end soon, and to list them all the time would cost more than they do.
+        let is_old = |attempt: &Attempt| attempt.known_since().is_some_and(|since| since <= gathered_since);
+        let (old, young): (Vec<_>, Vec<_>) = held.partition(is_old);
+        some_were_young = !young.is_empty();
+        if old.is_empty() {
             continue;
         }
-        if let Err(error) = look(&shared, &**store, &held).await {
+        let old = old.into_iter().map(|attempt| (attempt.job_id(), attempt)).collect();
+        if let Err(error) = look(&shared, &**store, &old).await {
             tracing::debug!(%error, "held jobs could not be looked at; the next renewal tells of cancels");
         }
     }

@@ -91,6 +91,23 @@ on_every_store! {
         assert!(begun.lock().unwrap().iter().all(|(job, _)| !cancelled.contains(job)));
     }
 
+    /// J7: also where the hint at the cancel comes while others gather that began before the job was taken.
+    #[test]
+    async fn a_cancel_of_a_job_that_has_just_begun_is_heard(bed: Bed) {
+        let gate = Gate::new();
+        let worker = bed.worker().lease(Duration::from_secs(3_600)).cancel_grace(Duration::ZERO);
+        let running = Running::start(worker.handle("slow", gate.handler()));
+        bed.put("unserved").await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let id = bed.put("slow").await;
+        gate.has_one().await;
+        let wish = Cancel { actor: Actor::api(), reason: None, force: false, force_after_ms: 3_600_000 };
+        bed.store.cancel(windlass_store::Cancel { job: id, wish, expected_version: None }, None).await.unwrap().unwrap();
+        until("the handler is dropped", || gate.bell.rang() == 1).await;
+        bed.until_is(id, Status::Cancelled).await;
+        running.stop().await;
+    }
+
     /// J7: a handler hears of a cancel long before its lease is renewed.
     #[test]
     async fn a_cancel_does_not_wait_for_the_renewal(bed: Bed) {
