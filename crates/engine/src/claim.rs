@@ -3,7 +3,7 @@
 use crate::attempt::Attempt;
 use crate::engine::Shared;
 use crate::health;
-use crate::lanes::{self, Asked, Line, Ready};
+use crate::lanes::{self, Asked, DEEP, Line, Ready};
 use crate::leases::Held;
 use crate::metrics::Kinds;
 use crate::offer::{Came, OfferReply, OpenOffer, OpenOffers};
@@ -11,8 +11,10 @@ use crate::repeat::{Pause, jittered};
 use crate::run::{Bounds, at};
 use crate::settle::Ended;
 use crate::shutdown::Level;
+use futures_util::future::Either;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use windlass_core::decide::Claim;
 use windlass_core::{LeaseMs, Name, Outcome, RunAt, Timestamp};
@@ -63,6 +65,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
                     break false;
                 }
                 (one, told) = made.answered() => take_in(&shared, &mut brought, one, told).await,
+                () = brought.came_ahead(&shared) => break false,
                 () = at(leave_at) => give_back_late(&shared),
             }
         };
@@ -73,6 +76,9 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         take_in(&shared, &mut brought, one, told).await;
     }
     brought.admit(&shared);
+    if brought.ahead.is_some() {
+        brought.came_ahead(&shared).await;
+    }
 }
 
 /// Takes in what came of an offer. Where nobody knows, the store does.
@@ -106,6 +112,8 @@ struct Found {
 #[derive(Default)]
 struct Brought {
     answer: Option<(Instant, Vec<Claimed>, Asked)>,
+    /// The next claim, if it is under way already.
+    ahead: Option<Ahead>,
     kinds: Kinds,
 }
 
@@ -114,6 +122,54 @@ impl Brought {
         if let Some((sent, claimed, _asked)) = self.answer.take() {
             admit(shared, &mut self.kinds, sent, claimed);
         }
+    }
+
+    /// Whether the last claim brought plenty for this line, and there may be as much again.
+    fn is_deep(&self, line: &Line) -> bool {
+        self.answer.as_ref().is_some_and(|(_, claimed, _)| {
+            claimed.len() >= DEEP && claimed.last().is_some_and(|held| held.job.queue == line.queue)
+        })
+    }
+
+    /// Takes in what the claim ahead brings; never comes if there is none.
+    async fn came_ahead(&mut self, shared: &Arc<Shared>) {
+        match &mut self.ahead {
+            None => std::future::pending().await,
+            Some(ahead) => {
+                let answered = (&mut ahead.claiming).await.ok().flatten();
+                let Some(Ahead { line, asked, max, .. }) = self.ahead.take() else { return };
+                if let Some((sent, claimed)) = answered {
+                    line.set_hot(claimed.len() >= max);
+                    self.answer = Some((sent, claimed, asked));
+                    self.admit(shared);
+                }
+            }
+        }
+    }
+}
+
+/// A claim for a line that has plenty, made while the one before it is under way.
+struct Ahead {
+    line: Arc<Line>,
+    asked: Asked,
+    max: usize,
+    claiming: JoinHandle<Option<(Instant, Vec<Claimed>)>>,
+}
+
+impl Ahead {
+    /// None if there is no room for many more.
+    fn of(shared: &Arc<Shared>, line: &Arc<Line>) -> Option<Self> {
+        let max = line.room(Instant::now());
+        if max < DEEP {
+            return None;
+        }
+        let (asked, line, shared) = (Asked::of(&[line], max), Arc::clone(line), Arc::clone(shared));
+        let queue = line.queue.clone();
+        let claiming = tokio::spawn(async move {
+            let under = fresh_claim(&shared);
+            claim(&shared, vec![queue], max, under, None).await
+        });
+        Some(Self { line, asked, max, claiming })
     }
 }
 
@@ -146,9 +202,27 @@ async fn claim_all(shared: &Arc<Shared>, brought: &mut Brought) -> Found {
         if shared.level() > Level::Working {
             break;
         }
-        let names = lines.iter().map(|line| line.queue.clone()).collect();
-        let asked = Asked::of(&lines, max);
-        let claiming = claim(shared, names, max, fresh_claim(shared), None);
+        let ahead =
+            brought.ahead.take_if(|ahead| matches!(&lines[..], [line] if Arc::ptr_eq(line, &ahead.line)));
+        let (asked, max, claiming) = match ahead {
+            Some(Ahead { asked, max, claiming, .. }) => {
+                (asked, max, Either::Left(async { claiming.await.ok().flatten() }))
+            }
+            None => {
+                let queues = lines.iter().map(|line| line.queue.clone()).collect();
+                (
+                    Asked::of(&lines, max),
+                    max,
+                    Either::Right(claim(shared, queues, max, fresh_claim(shared), None)),
+                )
+            }
+        };
+        if let [line] = &lines[..]
+            && brought.ahead.is_none()
+            && brought.is_deep(line)
+        {
+            brought.ahead = Ahead::of(shared, line);
+        }
         let answered = tokio::join!(biased; claiming, async { brought.admit(shared) }).0;
         let Some((sent, claimed)) = answered else { break };
         let full = claimed.len() >= max;

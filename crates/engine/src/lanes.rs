@@ -22,6 +22,9 @@ use windlass_core::{Name, Outcome, RunAt};
 const AHEAD: Duration = Duration::from_millis(100);
 /// The longest a job waits for a lane. Then the pace was wrong, and the job goes back: another worker may begin it sooner.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// A claim that brought at least so many, and all that was asked for, is followed by the next one before its answer is
+/// here: else the store would wait for the worker and the worker for the disk, by turns.
+pub(crate) const DEEP: usize = 250;
 /// A job with a timeout waits at most this part of it, because its timeout counts from the claim.
 const PART_OF_TIMEOUT: u32 = 50;
 
@@ -117,7 +120,9 @@ impl Line {
         let held = ready + state.lanes + state.offered;
         // A line that is filled ahead waits until half of it is used up: few large claims instead of many small ones.
         let waits = ready > 0 && ready > ahead / 2;
-        let room = if waits { 0 } else { (self.concurrency + ahead).saturating_sub(held).min(CLAIM_MAX) };
+        // One claim takes a part of it, so that the next can be under way meanwhile.
+        let most = CLAIM_MAX.min(self.concurrency.max(DEEP).max(ahead / 4));
+        let room = if waits { 0 } else { (self.concurrency + ahead).saturating_sub(held).min(most) };
         state.hot |= room == 0;
         room
     }
