@@ -58,6 +58,7 @@ TABLE holds (
   claim bigint NOT NULL,
   worker_id text COLLATE "C" NOT NULL,
   check_at timestamp with time zone NOT NULL,
+  nonce bigint,
   ids uuid[] NOT NULL,
   over uuid[] NOT NULL DEFAULT '{}'::uuid[],
   CONSTRAINT holds_pkey PRIMARY KEY (claim)

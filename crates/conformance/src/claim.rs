@@ -4,7 +4,7 @@ use crate::{
     Bed, at, checkpoint, completes, fails_until, for_children, json, name, note, report, sleeps_until,
     step_begins, step_ends, stop, time, waits_for_signal, who,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::task::JoinSet;
@@ -42,6 +42,7 @@ macro_rules! claim_laws {
             what_was_claimed_by_id_is_held_under_its_secret_too,
             the_same_secret_again_by_id_returns_the_same_job,
             a_secret_used_for_ever_makes_a_new_token_each_time,
+            a_large_claim_is_held_like_a_small_one,
             a_jobs_own_lease_rules,
             a_lost_lease_is_reclaimed_by_the_claim_and_counted,
             a_job_that_kills_its_worker_again_and_again_ends_crashed,
@@ -393,6 +394,41 @@ pub async fn a_secret_used_for_ever_makes_a_new_token_each_time(bed: Bed) {
     let refused = bed.settles(&first, completes(), at(30_001)).await;
     assert_eq!(refused, Err(Refusal::Mismatch), "the old token is dead although the secret is the same");
     bed.settles(&second, completes(), at(30_002)).await.expect("completed");
+}
+
+/// J7, Q4, R1
+pub async fn a_large_claim_is_held_like_a_small_one(bed: Bed) {
+    bed.enqueue_all((0..40).map(|_| bed.job("work")).collect(), at(0)).await;
+    let ask = async |max, now| {
+        let claim = claim_with("w", Bed::secret(1));
+        let request = ClaimMany { queues: vec![name("default")], kinds: vec![], max, claim };
+        bed.store.claim(request, now).await.expect("the store answers")
+    };
+    let first = ask(30, at(0)).await;
+    assert_eq!(first.len(), 30);
+    for held in &first {
+        assert_eq!(bed.row(held.job.id).await, held.job, "word for word");
+        assert_eq!(held.job.lease_hash, Some(held.lease.token.hash()));
+    }
+    let tokens: HashSet<String> = first.iter().map(|held| held.lease.token.to_text()).collect();
+    assert_eq!(tokens.len(), 30, "no two are alike");
+    for max in [30, 1, 40] {
+        assert_eq!(ask(max, at(1)).await, first, "a repeat");
+    }
+    let swapped = bed.settles_by(first[0].job.id, first[1].lease.token, completes(), at(2)).await;
+    assert_eq!(swapped, Err(Refusal::Mismatch), "no token opens another job");
+    bed.settles(&first[0], completes(), at(2)).await.expect("completed");
+    assert_eq!(ask(30, at(3)).await, first[1..], "what was settled does not come back");
+    // The leases are over: whatever the secret takes now, no token is made again.
+    let second = ask(40, at(40_000)).await;
+    assert_eq!(second.len(), 39);
+    assert!(second.iter().all(|held| !tokens.contains(&held.lease.token.to_text())));
+    let late = bed.settles(&first[5], completes(), at(40_001)).await;
+    assert_eq!(late, Err(Refusal::Mismatch), "the old token is dead although the secret is the same");
+    assert_eq!(ask(16, at(40_002)).await, second, "a repeat");
+    for held in &second {
+        bed.settles(held, completes(), at(40_003)).await.expect("completed");
+    }
 }
 
 /// J7, Q10

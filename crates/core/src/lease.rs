@@ -28,6 +28,16 @@ impl Secret {
         hash.update(attempt.to_be_bytes());
         Token(first_16(hash))
     }
+
+    /// The token of the nth job of a claim, made before it is known which job that will be. The nonce is new with each
+    /// claim, so no token is made twice.
+    pub fn nth_token(&self, nonce: i64, nth: u32) -> Token {
+        let mut hash = Sha256::new();
+        hash.update(self.0);
+        hash.update(nonce.to_be_bytes());
+        hash.update(nth.to_be_bytes());
+        Token(first_16(hash))
+    }
 }
 
 /// What a holder shows with every call for its job.

@@ -2,10 +2,12 @@
 -- $1 queues  $2 max  $3 worker  $4 secret  $5 lease_ms  $6 now or null  $7 kinds, empty for all
 -- $8 from due_at per probe, or empty  $9 from id per probe, or empty  $10 how many to look at for the kinds
 -- $11 the claim's number  $12 whether it may be a repeat
+-- $13 lease hashes made ahead, 16 bytes each: the nth job gets the nth; or null  $14 the nonce they were made with
 -- What comes back is named row by row: taken; ending, a running row whose lease is over and that must end instead of
 -- being handed out again (cancel requested, timed out, too many crashes); held, what this very claim took before, and
 -- then nothing is taken; until, where a look for the kinds stopped. A lease that is over counts as a crash.
 -- What stands behind the first row that must end is left to the next look: that end may be told to it.
+-- Events are numbered by the block, once all rows are locked.
 -- The row itself does not travel: of a job that was only created and claimed it is the fold of those two events.
 -- A limit that the planner does not know keeps it from reading all that is due and sorting it, when that seems little.
 -- Its plan is kept, with nested loops only: rows go by the place where they were locked.
@@ -15,14 +17,14 @@
 WITH moment AS MATERIALIZED (
   SELECT coalesce($6::timestamptz, clock_timestamp()) AS now, 'worker:' || $3 AS actor
 ), held AS MATERIALIZED (
-  SELECT j.id FROM windlass.holds h CROSS JOIN LATERAL unnest(h.ids) i (id) CROSS JOIN LATERAL (
+  SELECT j.id, h.nonce FROM windlass.holds h CROSS JOIN LATERAL unnest(h.ids) i (id) CROSS JOIN LATERAL (
     SELECT id, attempt, lease_hash FROM windlass.jobs
     WHERE jobs.id = i.id AND claim = h.claim AND worker_id = $3 AND status = 'running'
       AND due_at > (SELECT now FROM moment) OFFSET 0
   ) j
   WHERE $12::boolean AND h.claim = $11::bigint
-    AND j.lease_hash
-      = substring(sha256(substring(sha256($4::bytea || uuid_send(j.id) || int4send(j.attempt)) FOR 16)) FOR 16)
+    AND (h.nonce IS NOT NULL OR j.lease_hash
+      = substring(sha256(substring(sha256($4::bytea || uuid_send(j.id) || int4send(j.attempt)) FOR 16)) FOR 16))
 ), probe AS MATERIALIZED (
   SELECT q.queue, p.priority, p.place, p.from_due, p.from_id, until.due_at AS until_due, until.id AS until_id
   FROM unnest($1::text[]) WITH ORDINALITY q (queue, n) CROSS JOIN LATERAL (
@@ -39,6 +41,7 @@ WITH moment AS MATERIALIZED (
     AND NOT EXISTS (SELECT 1 FROM held)
   ORDER BY place
 ), due AS MATERIALIZED (
+  SELECT *, row_number() OVER ()::int AS nth FROM (
   SELECT d.line, d.tid, d.id, d.due_at, d.ends, d.expires, probe.place FROM probe CROSS JOIN LATERAL (
     SELECT l.line, l.due_at, l.id, j.tid, j.ends, j.expires FROM (
       SELECT ctid AS line, due_at, id FROM windlass.line
@@ -56,13 +59,15 @@ WITH moment AS MATERIALIZED (
       FOR UPDATE SKIP LOCKED
     ) j LIMIT (SELECT $2::bigint)
   ) d LIMIT $2
+  ) d
 ), ending AS MATERIALIZED (
   SELECT place, due_at, id FROM due WHERE ends ORDER BY place, due_at, id LIMIT 1
 ), moved AS (
   UPDATE windlass.jobs j SET
     status = 'running', attempt = attempt + 1, version = version + 1, crashes = crashes + (status = 'running')::int,
     worker_id = $3, epoch = NULL, assignment = NULL, waiting_for = NULL, wait_name = NULL, cancel_requested_at = NULL,
-    lease_hash = substring(sha256(substring(sha256($4::bytea || uuid_send(j.id) || int4send(attempt + 1)) FOR 16)) FOR 16),
+    lease_hash = CASE WHEN $14::bigint IS NOT NULL THEN substring($13::bytea FROM d.nth * 16 - 15 FOR 16) ELSE
+      substring(sha256(substring(sha256($4::bytea || uuid_send(j.id) || int4send(attempt + 1)) FOR 16)) FOR 16) END,
     deadline_at = (SELECT now FROM moment) + timeout_ms * interval '1 millisecond',
     lease_expires_at = d.expires, due_at = d.expires + grace_ms * interval '1 millisecond',
     started_at = greatest((SELECT now FROM moment), updated_at),
@@ -70,24 +75,29 @@ WITH moment AS MATERIALIZED (
   FROM due d
   WHERE j.ctid = d.tid AND ((SELECT id FROM ending) IS NULL
     OR (d.place, d.due_at, d.id) < (SELECT place, due_at, id FROM ending))
-  RETURNING j.id, d.line, d.place, d.due_at AS was_due, j.due_at, j.version,
+  RETURNING j.id, d.nth, d.line, d.place, d.due_at AS was_due, j.due_at, j.version,
     j.attempt, j.generation, j.lease_hash, j.updated_at
+), numbers AS MATERIALIZED (
+  SELECT ARRAY(SELECT nextval('windlass.job_events_seq_seq') FROM generate_series(0, (n - 1) / 64)) AS blocks
+  FROM (SELECT count(*)::int AS n FROM due) locked WHERE n > 0
 ), logged AS (
-  INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, lease)
-  SELECT id, version, updated_at, 'job_claimed', (SELECT actor FROM moment), attempt, generation, lease_hash FROM moved
+  INSERT INTO windlass.job_events (seq, job_id, version, at, type, actor, attempt, generation, lease)
+  SELECT (SELECT blocks FROM numbers)[(nth + 63) / 64] + (nth - 1) % 64,
+    id, version, updated_at, 'job_claimed', (SELECT actor FROM moment), attempt, generation, lease_hash FROM moved
 ), unlined AS (
   DELETE FROM windlass.line WHERE ctid = ANY (ARRAY(SELECT line FROM moved))
 ), kept AS (
-  INSERT INTO windlass.holds (claim, worker_id, check_at, ids)
-  SELECT $11, $3, min(due_at), array_agg(id) FROM moved HAVING count(*) > 0
+  INSERT INTO windlass.holds (claim, worker_id, check_at, nonce, ids)
+  SELECT $11, $3, min(due_at), $14, array_agg(id) FROM moved HAVING count(*) > 0
   ON CONFLICT (claim) DO UPDATE SET ids = holds.ids || excluded.ids, check_at = least(holds.check_at, excluded.check_at),
+    nonce = coalesce(excluded.nonce, holds.nonce),
     over = ARRAY(SELECT o FROM unnest(holds.over) o WHERE o <> ALL (excluded.ids))
 )
-SELECT 'taken', m.id, m.place, m.was_due, m.version, (SELECT now FROM moment), e.at, e.detail, e.is_json, e.payload
+SELECT 'taken', m.id, m.place, m.was_due, m.version, (SELECT now FROM moment), e.at, e.detail, e.is_json, e.payload, m.nth
 FROM moved m LEFT JOIN windlass.job_events e ON e.job_id = m.id AND e.version = 1
-UNION ALL SELECT 'ending', id, place, due_at, NULL, NULL, NULL, NULL, NULL, NULL FROM due d
+UNION ALL SELECT 'ending', id, place, due_at, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM due d
 WHERE ends AND NOT EXISTS (SELECT 1 FROM due b CROSS JOIN ending e WHERE NOT b.ends
   AND (b.place, b.due_at, b.id) > (e.place, e.due_at, e.id) AND (b.place, b.due_at, b.id) < (d.place, d.due_at, d.id))
-UNION ALL SELECT 'held', id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM held
-UNION ALL SELECT 'until', until_id, place, until_due, NULL, (SELECT now FROM moment), NULL, NULL, NULL, NULL FROM probe
+UNION ALL SELECT 'held', id, NULL, NULL, nonce, NULL, NULL, NULL, NULL, NULL, NULL FROM held
+UNION ALL SELECT 'until', until_id, place, until_due, NULL, (SELECT now FROM moment), NULL, NULL, NULL, NULL, NULL FROM probe
 WHERE until_id IS NOT NULL

@@ -5,6 +5,7 @@
 -- $17 details  $18 is_json  $19 payloads  $20 agents  $21 tags, joined by commas
 -- A list that has nothing to say is empty, and one that says the same of every job says it once: to take a long one apart
 -- costs as much as an entry of an index.
+-- Events are numbered by the block; the transaction has its id before it takes one.
 -- Mirrors core's NewJob::created() and Job::created().
 -- Differs: SQLite writes row by row.
 WITH moment AS MATERIALIZED (
@@ -26,12 +27,16 @@ WITH moment AS MATERIALIZED (
   SELECT coalesce(queue, ($4)[1]), coalesce(priority, 0),
     coalesce(run_at, now + delay_ms * interval '1 millisecond', now), id
   FROM moment CROSS JOIN unnest($3, $4, $6, $7, $8) a (id, queue, priority, run_at, delay_ms)
+), numbers AS MATERIALIZED (
+  SELECT ARRAY(SELECT nextval('windlass.job_events_seq_seq') FROM generate_series(0, CASE
+    WHEN pg_current_xact_id() IS NOT NULL THEN (cardinality($3) - 1) / 64 END)) AS blocks
 ), logged AS (
-  INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail, is_json, payload, kind,
-    agent_id, parent_id, tags)
-  SELECT id, 1, now, 'job_created', coalesce(actor, ($2)[1]), 0, 0, detail, is_json, payload, coalesce(kind, ($5)[1]),
-    agent_id, parent_id, string_to_array(tags, ',')
+  INSERT INTO windlass.job_events (seq, job_id, version, at, type, actor, attempt, generation, detail, is_json, payload,
+    kind, agent_id, parent_id, tags)
+  SELECT (SELECT blocks FROM numbers)[(nth::int + 63) / 64] + (nth::int - 1) % 64, id, 1, now, 'job_created',
+    coalesce(actor, ($2)[1]), 0, 0, detail, is_json, payload, coalesce(kind, ($5)[1]), agent_id,
+    parent_id, string_to_array(tags, ',')
   FROM moment CROSS JOIN unnest($2::text[], $3::uuid[], $5::text[], $10::uuid[], $17::text[], $18::boolean[], $19::bytea[],
-    $20::text[], $21::text[]) a (actor, id, kind, parent_id, detail, is_json, payload, agent_id, tags)
+    $20::text[], $21::text[]) WITH ORDINALITY a (actor, id, kind, parent_id, detail, is_json, payload, agent_id, tags, nth)
 )
 SELECT now FROM moment

@@ -4,6 +4,7 @@
 -- A claim that ends here as a whole leaves the holds; others leave them when their lease would be over.
 -- $1 jobs  $2 lease hashes  $3 results or null  $4 is_json  $5 now or null
 -- OFFSET 0 keeps a job's approvals from being looked for among all that are pending.
+-- Events are numbered by the block, once all rows are locked.
 -- The clock is read per row, and again for a row that was waited for.
 -- Mirrors core's decide() for a completion.
 -- Differs: SQLite settles row by row.
@@ -15,17 +16,22 @@ WITH moment AS MATERIALIZED (
     due_at = NULL, deadline_at = NULL, lease_hash = NULL, lease_expires_at = NULL, assignment = NULL,
     finished_at = greatest((SELECT now FROM moment), updated_at),
     updated_at = greatest((SELECT now FROM moment), updated_at)
-  FROM unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::boolean[]) a (id, hash, payload, is_json)
+  FROM unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::boolean[]) WITH ORDINALITY a (id, hash, payload, is_json, nth)
   WHERE j.id = a.id AND j.status = 'running' AND j.lease_hash = a.hash AND j.parent_id IS NULL AND j.children = 0
     AND j.due_at > coalesce($5::timestamptz, clock_timestamp())
     AND (j.deadline_at IS NULL OR j.deadline_at > coalesce($5::timestamptz, clock_timestamp()))
     AND j.unique_policy IS DISTINCT FROM 'active'
     AND (j.version = 2 OR NOT EXISTS (
       SELECT 1 FROM (SELECT status FROM windlass.approvals WHERE job_id = j.id OFFSET 0) p WHERE p.status = 'pending'))
-  RETURNING j.id, j.version, j.attempt, j.generation, j.updated_at, j.worker_id, j.claim, a.hash, a.payload, a.is_json
+  RETURNING j.id, j.version, j.attempt, j.generation, j.updated_at, j.worker_id, j.claim, a.hash, a.payload, a.is_json,
+    a.nth::int
+), numbers AS MATERIALIZED (
+  SELECT ARRAY(SELECT nextval('windlass.job_events_seq_seq') FROM generate_series(0, (n - 1) / 64)) AS blocks
+  FROM (SELECT max(nth) AS n FROM moved) locked WHERE n > 0
 ), logged AS (
-  INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, lease, is_json, payload)
-  SELECT id, version, updated_at, 'job_completed', 'worker:' || worker_id, attempt, generation, hash, is_json, payload
+  INSERT INTO windlass.job_events (seq, job_id, version, at, type, actor, attempt, generation, lease, is_json, payload)
+  SELECT (SELECT blocks FROM numbers)[(nth + 63) / 64] + (nth - 1) % 64,
+    id, version, updated_at, 'job_completed', 'worker:' || worker_id, attempt, generation, hash, is_json, payload
   FROM moved
 ), released AS (
   DELETE FROM windlass.holds WHERE claim = ANY (ARRAY(

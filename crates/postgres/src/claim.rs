@@ -1,5 +1,7 @@
 //! How a job gets into a worker's hands.
 
+mod fan;
+mod handed_out;
 mod positions;
 
 use crate::bulk_insert::first;
@@ -9,19 +11,17 @@ use crate::lost::end;
 use crate::param::params;
 use crate::pool::Connections;
 use crate::row::{self, Columns, Ts};
-use positions::Place;
+use fan::{Fan, token_of};
+use handed_out::{only_created, spot, without_first_event};
+use positions::{Place, Turn};
 use sha2::{Digest, Sha256};
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::decide::{Claim, Command, decide};
 use windlass_core::limits::CLAIM_MAX;
-use windlass_core::step::{self, StepState};
-use windlass_core::{
-    Actor, Event, EventKind, Facts, Job, JobId, Lease, Metadata, Name, Payload, Refusal, Status, Timestamp,
-    Version, Wake,
-};
+use windlass_core::{Job, JobId, Name, Refusal, Status, Timestamp};
 use windlass_store::{ClaimMany, ClaimOne, Claimed, EnqueueClaimed, EnqueuedClaimed, Now, StoreResult};
 
 pub(crate) use positions::Positions;
@@ -38,7 +38,7 @@ struct Taken {
     /// Running rows that must end instead of being handed out again, before anything behind them is.
     ending: Vec<(usize, Place)>,
     /// What this very claim holds already.
-    held: Vec<JobId>,
+    held: Vec<(JobId, Option<i64>)>,
     /// Where looks for kinds stopped.
     stopped: Vec<(usize, Place)>,
     /// The server's clock, where jobs were passed.
@@ -57,23 +57,41 @@ pub(crate) async fn claim(
     if request.max == 0 || request.queues.is_empty() {
         return Ok(Vec::new());
     }
+    let turn = if now.is_none() { positions.turn(&request).await } else { None };
+    let (mut in_turn, turn) = (turn.is_some(), Arc::new(Mutex::new(turn)));
     let mut course = positions.begin(&request, now.is_some());
     recover(connections, positions, now).await?;
     let request = Arc::new(request);
+    let mut fan = Fan::of(&request);
     let (mut claimed, mut first, mut server_now) = (Vec::new(), true, None);
     loop {
         let want = (request.max - claimed.len()) as i64;
         let (asked, from, look) =
             (Arc::clone(&request), Arc::new(course.from().collect::<Vec<_>>()), course.look);
+        let (hints, ours, tokens) = (Arc::clone(positions), Arc::clone(&turn), fan.clone());
         let taken = connections
             .single(move |db| {
                 let (asked, from) = (Arc::clone(&asked), Arc::clone(&from));
-                Box::pin(async move { db.claim(&asked, want, &from, look, first, now).await })
+                let (hints, ours, tokens) = (Arc::clone(&hints), Arc::clone(&ours), tokens.clone());
+                Box::pin(async move {
+                    let tokens = tokens.as_ref();
+                    let rows = db.claim(&asked, want, &from, look, first, tokens, now).await?;
+                    if let Some(ours) = ours.lock().ok().and_then(|mut ours| ours.take()) {
+                        pass_on(&hints, &asked, &rows, ours)?;
+                    }
+                    db.taken(&rows, &asked.claim, tokens).await
+                })
             })
-            .await?;
+            .await
+            .inspect_err(|_| positions.forget(&request))?;
         if !taken.held.is_empty() {
             return hold_again(connections, taken.held, request.claim.clone(), now).await;
         }
+        // Also those whose job was lost are used up.
+        if let Some(fan) = &mut fan {
+            fan.hand_out(taken.claimed.len() + taken.lost.len());
+        }
+        course.passed_on |= std::mem::take(&mut in_turn) && !taken.claimed.is_empty();
         first = false;
         server_now = taken.now.or(server_now);
         if !taken.claimed.is_empty() {
@@ -107,6 +125,26 @@ pub(crate) async fn claim(
     Ok(claimed)
 }
 
+/// Says where the claim after this one may begin, and lets it, while this one is committed and its answer is read.
+fn pass_on(positions: &Positions, asked: &ClaimMany, rows: &[Row], turn: Turn) -> Tried<()> {
+    let (mut last, mut now) = (HashMap::new(), None);
+    for row in rows {
+        let mut c = Columns::new(row, 0);
+        if c.get::<&str>()? == "taken" {
+            let id = c.job_id()?;
+            let (probe, place) = spot(&mut c, id)?;
+            let furthest = last.entry(probe).or_insert(place);
+            *furthest = place.max(*furthest);
+            now = now.or(c.pass(1).opt_time()?);
+        }
+    }
+    if let Some(now) = now {
+        positions.pass_on(asked, &last, now);
+    }
+    drop(turn);
+    Ok(())
+}
+
 /// Puts jobs whose lease is over back into line. Everybody who claims does so, twice a second.
 async fn recover(connections: &Arc<Connections>, positions: &Positions, now: Now) -> StoreResult<()> {
     if now.is_none() && !positions.recovers() {
@@ -122,7 +160,7 @@ async fn recover(connections: &Arc<Connections>, positions: &Positions, now: Now
 
 async fn hold_again(
     connections: &Arc<Connections>,
-    ids: Vec<JobId>,
+    ids: Vec<(JobId, Option<i64>)>,
     claim: Claim,
     now: Now,
 ) -> StoreResult<Vec<Claimed>> {
@@ -133,8 +171,8 @@ async fn hold_again(
                 let (ids, claim) = (ids.clone(), claim.clone());
                 Box::pin(async move {
                     let (mut held, mut lost) = (Vec::new(), Vec::new());
-                    for id in ids {
-                        match db.hold_again(id, &claim).await {
+                    for (id, nonce) in ids {
+                        match db.hold_again(id, &claim, nonce).await {
                             Err(Failure::Corrupt { why, .. }) => lost.push((id, why)),
                             found => held.extend(found?),
                         }
@@ -192,11 +230,11 @@ impl Tx<'_> {
 }
 
 impl Db<'_> {
-    async fn hold_again(&self, id: JobId, claim: &Claim) -> Tried<Option<Claimed>> {
-        match self.job(id).await? {
-            Some(job) => self.claimed(job, claim).await.map(Some),
-            None => Ok(None),
-        }
+    async fn hold_again(&self, id: JobId, claim: &Claim, nonce: Option<i64>) -> Tried<Option<Claimed>> {
+        let Some(job) = self.job(id).await? else { return Ok(None) };
+        let Some(token) = token_of(&job, claim, nonce) else { return Ok(None) };
+        let (facts, payload) = self.created(id).await?.ok_or_else(|| without_first_event(id))?;
+        self.claimed_with(job, claim, token, facts, payload).await.map(Some)
     }
 
     /// Looks at holds whose time has come, and tells how many there were.
@@ -212,31 +250,32 @@ impl Db<'_> {
         from: &[Option<Place>],
         look: i64,
         first: bool,
+        tokens: Option<&Fan>,
         now: Now,
-    ) -> Tried<Taken> {
+    ) -> Tried<Vec<Row>> {
         let queues: Vec<&str> = request.queues.iter().map(Name::as_str).collect();
         let kinds: Vec<&str> = request.kinds.iter().map(Name::as_str).collect();
-        let claim = &request.claim;
-        let rows = self
-            .rows_kept(
-                sql!("claim"),
-                params![
-                    queues,
-                    want,
-                    claim.worker.as_str(),
-                    claim.secret.0.as_slice(),
-                    claim.lease_ms.get(),
-                    now.map(Ts),
-                    kinds,
-                    from.iter().map(|place| place.map(|(due, _)| Ts(due))).collect::<Vec<Option<Ts>>>(),
-                    from.iter().map(|place| place.map(|(_, id)| id)).collect::<Vec<Option<Uuid>>>(),
-                    look,
-                    number(claim),
-                    first,
-                ],
-            )
-            .await?;
-        self.taken(&rows, claim).await
+        let (claim, hashes) = (&request.claim, tokens.map(Fan::hashes));
+        self.rows_kept(
+            sql!("claim"),
+            params![
+                queues,
+                want,
+                claim.worker.as_str(),
+                claim.secret.0.as_slice(),
+                claim.lease_ms.get(),
+                now.map(Ts),
+                kinds,
+                from.iter().map(|place| place.map(|(due, _)| Ts(due))).collect::<Vec<Option<Ts>>>(),
+                from.iter().map(|place| place.map(|(_, id)| id)).collect::<Vec<Option<Uuid>>>(),
+                look,
+                number(claim),
+                first,
+                hashes.as_deref(),
+                tokens.map(|fan| fan.nonce),
+            ],
+        )
+        .await
     }
 
     /// Writes a plain job and hands it out, in one round trip. None if its id is taken: the transaction has then failed.
@@ -254,7 +293,9 @@ impl Db<'_> {
             None => None,
             Some(now) => {
                 let row = only_created(job.id, created, &job.facts, claim, now)?;
-                let held = self.claimed_with(row, claim, job.facts.clone(), job.payload.clone()).await?;
+                let token = claim.secret.token(row.id, row.attempt);
+                let held =
+                    self.claimed_with(row, claim, token, job.facts.clone(), job.payload.clone()).await?;
                 Some(Box::new(held))
             }
         };
@@ -279,60 +320,6 @@ impl Db<'_> {
         rows.first().map(|row| Columns::new(row, 0).time()).transpose()
     }
 
-    async fn taken(&self, rows: &[Row], claim: &Claim) -> Tried<Taken> {
-        let mut taken = Taken::default();
-        let mut moved = Vec::new();
-        for row in rows {
-            let mut c = Columns::new(row, 0);
-            let (what, id) = (c.get::<&str>()?, c.job_id()?);
-            match what {
-                "held" => taken.held.push(id),
-                "ending" => taken.ending.push(spot(&mut c, id)?),
-                "until" => {
-                    taken.stopped.push(spot(&mut c, id)?);
-                    taken.now = c.pass(1).opt_time()?;
-                }
-                _ => moved.push((spot(&mut c, id)?, id, Moved::read(c)?)),
-            }
-        }
-        taken.now = moved.last().map(|(_, _, moved)| moved.now).or(taken.now);
-        // As they stand in line; the statement answers in whatever order it moved them.
-        moved.sort_unstable_by_key(|(spot, ..)| *spot);
-        taken.ending.sort_unstable();
-        let worked_on = moved.iter().filter(|(_, _, m)| m.version > 2).map(|(_, id, _)| *id);
-        let mut rows = self.readable_jobs(worked_on).await?;
-        for ((probe, place), id, moved) in moved {
-            let row = rows.remove(&id);
-            match self.handed_out(id, moved, row, claim).await {
-                Ok(Some(held)) => taken.claimed.push((probe, place, held)),
-                Ok(None) => taken.lost.push((id, None)),
-                // It fails alone: the others were handed out with it.
-                Err(Failure::Corrupt { why, .. }) => taken.lost.push((id, Some(why))),
-                Err(failure) => return Err(failure),
-            }
-        }
-        Ok(taken)
-    }
-
-    /// A job that the claim moved; none if its first event is gone.
-    async fn handed_out(
-        &self,
-        id: JobId,
-        moved: Moved,
-        row: Option<(Job, Option<String>)>,
-        claim: &Claim,
-    ) -> Tried<Option<Claimed>> {
-        let corrupt = |why| Failure::Corrupt { job: id, why };
-        let Some(first_event) = moved.first_event else { return Ok(None) };
-        let (at, facts, payload) = first_event.map_err(corrupt)?;
-        let job = match row {
-            Some((_, Some(why))) => return Err(corrupt(why)),
-            Some((job, None)) => job,
-            None => only_created(id, at, &facts, claim, moved.now)?,
-        };
-        self.claimed_with(job, claim, facts, payload).await.map(Some)
-    }
-
     /// The rows of jobs, also of those that do not read back.
     async fn readable_jobs(
         &self,
@@ -354,118 +341,6 @@ impl Db<'_> {
         }
         let jobs = self.all(sql!("jobs"), params![ids], row::job).await?;
         Ok(jobs.into_iter().map(|job| (job.id, job)).collect())
-    }
-
-    /// A held job with everything its holder needs.
-    pub(crate) async fn claimed(&self, job: Job, claim: &Claim) -> Tried<Claimed> {
-        let lost = Failure::Corrupt { job: job.id, why: "it has no first event".into() };
-        self.claimed_if_whole(job, claim).await?.ok_or(lost)
-    }
-
-    /// The same; none if its first event is gone.
-    async fn claimed_if_whole(&self, job: Job, claim: &Claim) -> Tried<Option<Claimed>> {
-        match self.created(job.id).await? {
-            Some((facts, payload)) => self.claimed_with(job, claim, facts, payload).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
-    async fn claimed_with(
-        &self,
-        job: Job,
-        claim: &Claim,
-        facts: Facts,
-        payload: Option<Payload>,
-    ) -> Tried<Claimed> {
-        let metadata = match job.meta_version {
-            None => Metadata::new(),
-            Some(1) => facts.metadata.clone(),
-            Some(_) => self.metadata(&job).await?,
-        };
-        // A job that was only created and claimed has nothing on record.
-        let (steps_recorded, wake) = if job.version <= 2 {
-            (0, None)
-        } else {
-            let record = step::recorded(&self.remembered(job.id).await?, job.steps_from);
-            let ended = record.steps.iter().filter(|s| matches!(s.state, StepState::Ended { .. })).count();
-            (ended as i64, self.wake(&job).await?)
-        };
-        let payload = self.payload_now(&job, payload).await?;
-        Ok(Claimed {
-            lease: Lease {
-                job: job.id,
-                attempt: job.attempt,
-                fence: self.fence(job.attempt),
-                token: claim.secret.token(job.id, job.attempt),
-                worker: claim.worker.clone(),
-                expires_at: job.lease_expires_at.unwrap_or(job.updated_at),
-            },
-            checkpoint: self.pointed(job.id, job.checkpoint_version).await?.and_then(|e| e.payload),
-            facts,
-            payload,
-            metadata,
-            wake,
-            steps_recorded,
-            job,
-        })
-    }
-
-    async fn wake(&self, job: &Job) -> Tried<Option<Wake>> {
-        let Some(waiting) = self.pointed(job.id, job.wait_version).await? else { return Ok(None) };
-        let ended_by = self.pointed(job.id, job.wake_version).await?;
-        Ok(step::wake(&waiting, ended_by.as_ref()))
-    }
-}
-
-/// When a job was made, what it is, and what it was given.
-type FirstEvent = (Timestamp, Facts, Option<Payload>);
-
-/// What a row of the claim tells of a job that was handed out.
-struct Moved {
-    version: Version,
-    now: Timestamp,
-    /// None if it is gone, and why if it does not read back.
-    first_event: Option<Result<FirstEvent, String>>,
-}
-
-impl Moved {
-    fn read(mut c: Columns<'_>) -> Tried<Self> {
-        let (version, now) = (c.get()?, c.time()?);
-        let Some(at) = c.opt_time()? else { return Ok(Self { version, now, first_event: None }) };
-        let facts = Facts::read(c.get::<Option<&str>>()?);
-        let is_json: Option<bool> = c.get()?;
-        let payload = c.get::<Option<Vec<u8>>>()?;
-        let payload = payload.map(|bytes| Payload::stored(bytes, is_json.unwrap_or(false)));
-        let read = facts.map(|facts| (at, facts, payload)).map_err(|unreadable| unreadable.to_string());
-        Ok(Self { version, now, first_event: Some(read) })
-    }
-}
-
-/// Where a job stood in line: which line, and its place there.
-fn spot(c: &mut Columns<'_>, id: JobId) -> Tried<(usize, Place)> {
-    let probe = c.get::<i32>()? - 1;
-    let probe = usize::try_from(probe).map_err(|_| Failure::Unreadable(format!("probe {probe}")))?;
-    Ok((probe, (c.time()?, uuid(id))))
-}
-
-/// The row of a job that was created and claimed, and nothing else: it follows from those two events.
-fn only_created(id: JobId, at: Timestamp, facts: &Facts, claim: &Claim, now: Timestamp) -> Tried<Job> {
-    let event = Event {
-        job: id,
-        version: 1,
-        at,
-        actor: Actor::api(),
-        attempt: 0,
-        generation: 0,
-        lease: None,
-        key: None,
-        what: EventKind::JobCreated(Box::new(facts.clone())),
-        payload: None,
-    };
-    let claimed = Job::created(&event).map(|job| decide(&job, Command::Claim(claim.clone()), now));
-    match claimed {
-        Some(Ok(step)) => Ok(step.job),
-        _ => Err(Failure::Corrupt { job: id, why: "its first event contradicts that it was claimed".into() }),
     }
 }
 

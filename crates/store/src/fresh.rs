@@ -34,6 +34,11 @@ pub fn secret() -> Secret {
     Secret(random())
 }
 
+/// A number that no other claim has, which is no secret.
+pub fn nonce() -> i64 {
+    i64::from_be_bytes(chance())
+}
+
 /// A fresh token for one approval link.
 pub fn link_token() -> LinkToken {
     LinkToken(random())

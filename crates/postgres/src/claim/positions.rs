@@ -25,6 +25,10 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 const RECOVER_EVERY: Duration = Duration::from_millis(500);
 /// How late an enqueue may commit and still be seen by the very next claim.
 const LATE: Duration = Duration::from_millis(500);
+/// A claim of so many takes its turn.
+const LARGE: usize = 250;
+/// How long it waits for that.
+const TURN: Duration = Duration::from_secs(1);
 /// The most jobs of one queue and priority that one call looks at for its kinds.
 const LOOK_MAX: i64 = 5_000;
 /// What a first look for kinds takes in, as long as they turn up; each that falls short takes in four times as many.
@@ -51,7 +55,13 @@ struct Position {
     /// Whether the end was reached; else some of the line was not looked at yet.
     complete: bool,
     look: i64,
+    /// Large claims of one process take turns until they know what they take: else each would go through all that another
+    /// one is about to take, locked row by locked row.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
+
+/// The right of a large claim to look first.
+pub(super) type Turn = tokio::sync::OwnedMutexGuard<()>;
 
 /// The way of one claim through the lines.
 pub(super) struct Course {
@@ -67,6 +77,8 @@ pub(super) struct Course {
     jumps: bool,
     /// If it begins at the head of the line.
     sweep: Option<Sweep>,
+    /// Whether it has said already where the next one is to begin.
+    pub(super) passed_on: bool,
     /// How many more it may look at.
     left: i64,
 }
@@ -112,6 +124,7 @@ impl Positions {
             complete: true,
             jumps: false,
             sweep: None,
+            passed_on: false,
             left: LOOK_MAX,
         };
         if exact {
@@ -122,8 +135,14 @@ impl Positions {
             map.clear();
         }
         let now = Instant::now();
-        let fresh =
-            || Position { sweep_at: now, is_swept: false, from: head.from.clone(), complete: true, look };
+        let fresh = || Position {
+            sweep_at: now,
+            is_swept: false,
+            from: head.from.clone(),
+            complete: true,
+            look,
+            turn: Arc::default(),
+        };
         let position = map.entry(key(asked)).or_insert_with(fresh);
         if position.is_swept || now < position.sweep_at {
             return Course { from: position.from.clone(), look: position.look.max(look), ..head };
@@ -133,17 +152,49 @@ impl Positions {
         Course { earlier: position.from.clone(), jumps: !position.complete, sweep: Some(sweep), ..head }
     }
 
+    /// Waits until no other large claim of this process is looking, but not for ever: it is a matter of speed.
+    pub(super) async fn turn(&self, asked: &ClaimMany) -> Option<Turn> {
+        if asked.max < LARGE {
+            return None;
+        }
+        let turn = Arc::clone(&self.0.lock().ok()?.get(&key(asked))?.turn);
+        tokio::time::timeout(TURN, turn.lock_owned()).await.ok()
+    }
+
+    /// Where the next claim is to begin, said by one that knows what it takes and has not committed yet.
+    pub(super) fn pass_on(&self, asked: &ClaimMany, taken: &HashMap<usize, Place>, now: Timestamp) {
+        let Ok(mut map) = self.0.lock() else { return };
+        let Some(position) = map.get_mut(&key(asked)) else { return };
+        for (probe, place) in taken {
+            if let Some(from) = position.from.get_mut(*probe) {
+                *from = Some((*place).min(late(now)));
+            }
+        }
+    }
+
+    /// What a claim said that it takes, it did not: the next one looks at the head of the line.
+    #[expect(clippy::disallowed_methods, reason = "measures how old a hint is, in this process only")]
+    pub(super) fn forget(&self, asked: &ClaimMany) {
+        if let Ok(mut map) = self.0.lock()
+            && let Some(position) = map.get_mut(&key(asked))
+        {
+            position.sweep_at = Instant::now();
+        }
+    }
+
     /// Where the next claim is to begin. `now` is the server's clock while this one looked, where that is known.
     pub(super) fn end(&self, asked: &ClaimMany, course: &mut Course, now: Option<Timestamp>) {
         if let Ok(mut map) = self.0.lock()
             && let Some(position) = map.get_mut(&key(asked))
         {
-            position.from = std::mem::take(&mut course.from);
+            let from = std::mem::take(&mut course.from);
+            if !course.passed_on {
+                position.from = from;
+            }
             // A look for kinds that did not reach the end goes on where it stopped: it would else not get past what came
             // within the last moment.
             if let Some(now) = now.filter(|_| course.complete) {
-                let late = (now.plus_ms(-(LATE.as_millis() as i64)), Uuid::nil());
-                position.from.iter_mut().flatten().for_each(|place| *place = (*place).min(late));
+                position.from.iter_mut().flatten().for_each(|place| *place = (*place).min(late(now)));
             }
             (position.complete, position.look) = (course.complete, course.look);
         }
@@ -199,6 +250,11 @@ impl Course {
         }
         more
     }
+}
+
+/// Behind here a job may stand whose enqueue commits late.
+fn late(now: Timestamp) -> Place {
+    (now.plus_ms(-(LATE.as_millis() as i64)), Uuid::nil())
 }
 
 fn key(asked: &ClaimMany) -> Asked {
