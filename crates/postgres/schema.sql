@@ -47,6 +47,17 @@ TABLE audit (
   CONSTRAINT audit_pkey PRIMARY KEY (seq)
 )
 
+TABLE gauges (
+  resolution text COLLATE "C" NOT NULL,
+  at timestamp with time zone NOT NULL,
+  queue text COLLATE "C" NOT NULL,
+  depth bigint NOT NULL,
+  oldest_ms bigint NOT NULL,
+  busy bigint NOT NULL,
+  capacity bigint NOT NULL,
+  CONSTRAINT gauges_pkey PRIMARY KEY (resolution, at, queue)
+)
+
 TABLE guard (
   part text COLLATE "C" NOT NULL,
   number integer NOT NULL,
@@ -190,12 +201,49 @@ TABLE owed (
   CONSTRAINT owed_settled TRIGGER DEFERRABLE INITIALLY DEFERRED
 )
 
+TABLE problem_hours (
+  fingerprint text COLLATE "C" NOT NULL,
+  at timestamp with time zone NOT NULL,
+  errors bigint NOT NULL,
+  dead bigint NOT NULL,
+  CONSTRAINT problem_hours_pkey PRIMARY KEY (fingerprint, at)
+)
+
+TABLE problems (
+  fingerprint text COLLATE "C" NOT NULL,
+  state text COLLATE "C" NOT NULL,
+  kind text COLLATE "C" NOT NULL,
+  last_seen_at timestamp with time zone NOT NULL,
+  body text NOT NULL,
+  CONSTRAINT problems_pkey PRIMARY KEY (fingerprint)
+)
+
 TABLE queues (
   name text COLLATE "C" NOT NULL,
   paused_at timestamp with time zone,
   paused_by text,
   defaults text NOT NULL DEFAULT '{}'::text,
   CONSTRAINT queues_pkey PRIMARY KEY (name)
+)
+
+TABLE readers (
+  name text COLLATE "C" NOT NULL,
+  cursor text,
+  epoch bigint NOT NULL,
+  moved_at timestamp with time zone NOT NULL,
+  since timestamp with time zone,
+  CONSTRAINT readers_pkey PRIMARY KEY (name)
+)
+
+TABLE rollups (
+  resolution text COLLATE "C" NOT NULL,
+  at timestamp with time zone NOT NULL,
+  queue text COLLATE "C" NOT NULL,
+  kind text COLLATE "C" NOT NULL,
+  tally text COLLATE "C" NOT NULL,
+  n bigint NOT NULL,
+  times text NOT NULL,
+  CONSTRAINT rollups_pkey PRIMARY KEY (resolution, at, queue, kind, tally)
 )
 
 TABLE schedules (
@@ -289,6 +337,8 @@ INDEX jobs_dead ON jobs USING btree (dead, dead_at, id) WITH (deduplicate_items=
 INDEX jobs_deadline ON jobs USING btree (deadline_at, id) WITH (deduplicate_items=off) WHERE (deadline_at IS NOT NULL)
 INDEX jobs_parked ON jobs USING btree (parked, id) WITH (deduplicate_items=off) WHERE (parked IS NOT NULL)
 INDEX line_due ON line USING btree (queue, priority DESC, due_at, id) WITH (deduplicate_items=off)
+INDEX problem_hours_at ON problem_hours USING btree (at)
+INDEX problems_seen ON problems USING btree (last_seen_at, fingerprint)
 INDEX schedules_due ON schedules USING btree (next_at, name) WHERE (next_at IS NOT NULL)
 INDEX trigger_events_due ON trigger_events USING btree (due_at, id) WHERE (due_at IS NOT NULL)
 UNIQUE INDEX trigger_events_key ON trigger_events USING btree (trigger_name, dedupe_key) WHERE (dedupe_key IS NOT NULL)

@@ -45,9 +45,12 @@ pub fn start(settings: &Settings, unless_said: &str, counts: Counts) -> Outcome<
     #[cfg(not(feature = "otel"))]
     {
         let _ = (log.try_init(), counts);
-        let asked = |(name, _): &(std::ffi::OsString, _)| name.to_string_lossy().starts_with("OTEL_EXPORTER_");
+        let asked =
+            |(name, _): &(std::ffi::OsString, _)| name.to_string_lossy().starts_with("OTEL_EXPORTER_");
         if std::env::vars_os().any(|variable| asked(&variable)) {
-            tracing::warn!("this program was built without OpenTelemetry (feature otel): nothing is exported");
+            tracing::warn!(
+                "this program was built without OpenTelemetry (feature otel): nothing is exported"
+            );
         }
         Ok(Telemetry {})
     }
@@ -128,7 +131,8 @@ mod otel {
     }
 
     fn resource() -> Resource {
-        let builder = Resource::builder().with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
+        let builder =
+            Resource::builder().with_attribute(KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
         let named = variable("OTEL_SERVICE_NAME").is_some()
             || variable("OTEL_RESOURCE_ATTRIBUTES").is_some_and(|list| list.contains("service.name="));
         if named { builder.build() } else { builder.with_service_name("windlass").build() }
@@ -139,17 +143,21 @@ mod otel {
             // Nobody else installs one; a second time is no harm.
             let _ = rustls::crypto::ring::default_provider().install_default();
             let wrong = |e: ExporterBuildError| {
-                Failure::usage(format!("OpenTelemetry cannot be exported: {e}; check the OTEL_EXPORTER_OTLP_… variables"))
+                Failure::usage(format!(
+                    "OpenTelemetry cannot be exported: {e}; check the OTEL_EXPORTER_OTLP_… variables"
+                ))
             };
             let mut exports = Self { traces: None, metrics: None };
             if is_exported("TRACES")? {
                 let exporter = SpanExporter::builder().with_http().build().map_err(wrong)?;
-                let traces = SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter);
+                let traces =
+                    SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter);
                 exports.traces = Some(traces.build());
             }
             if is_exported("METRICS")? {
                 let exporter = MetricExporter::builder().with_http().build().map_err(wrong)?;
-                let metrics = SdkMeterProvider::builder().with_resource(resource()).with_periodic_exporter(exporter);
+                let metrics =
+                    SdkMeterProvider::builder().with_resource(resource()).with_periodic_exporter(exporter);
                 exports.metrics = Some(metrics.build());
             }
             Ok(exports)

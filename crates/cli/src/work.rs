@@ -25,8 +25,7 @@ const RENEWING: usize = 2;
 /// Works until SIGTERM or Ctrl-C, then lets running programs finish; a second one ends at once.
 pub async fn run(args: WorkArgs, settings: &Settings) -> Outcome {
     check_program(&args.exec)?;
-    let telemetry =
-        telemetry::start(settings, if args.quiet { "warn" } else { "info" }, Counts::Exported)?;
+    let telemetry = telemetry::start(settings, if args.quiet { "warn" } else { "info" }, Counts::Exported)?;
     let shutdown =
         Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let (reaper, leave) = Reaper::new();

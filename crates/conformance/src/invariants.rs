@@ -153,7 +153,11 @@ fn check_pointers(job: &Job, log: &[Event]) {
         assert!(event.version > job.steps_from, "not a forgotten one: {job:?}");
     }
     if let Some(event) = target(job.payload_version) {
-        assert_eq!(event.what.type_name(), "job_redriven", "only a redrive brings another payload: {event:?}");
+        assert_eq!(
+            event.what.type_name(),
+            "job_redriven",
+            "only a redrive brings another payload: {event:?}"
+        );
         assert!(event.payload.is_some(), "a payload: {event:?}");
     }
     if let Some(event) = target(job.meta_version) {

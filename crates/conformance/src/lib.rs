@@ -16,6 +16,7 @@ pub mod claim;
 pub mod enqueue;
 pub mod faults;
 pub mod feed;
+pub mod follow;
 pub mod hand;
 pub mod lease;
 pub mod limit;
@@ -91,6 +92,7 @@ macro_rules! suite {
         $crate::list_laws!($($make)*);
         $crate::view_laws!($($make)*);
         $crate::feed_laws!($($make)*);
+        $crate::follow_laws!($($make)*);
         $crate::retention_laws!($($make)*);
         $crate::registry_laws!($($make)*);
         $crate::faults_laws!($($make)*);

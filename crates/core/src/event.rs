@@ -336,6 +336,11 @@ impl EventKind {
         Self::Unreadable(Box::new(Unreadable { type_name, detail, why }))
     }
 
+    /// Whether its payload is an error: small, and read by whoever groups errors.
+    pub fn is_error(&self) -> bool {
+        matches!(self.type_name(), "job_failed" | "job_retried" | "job_timed_out")
+    }
+
     /// Whether it is the end of a step: work is on record, so lost leases count from zero again.
     pub fn ends_step(&self) -> bool {
         matches!(self.type_name(), "node_finished" | "tool_returned")

@@ -21,6 +21,8 @@
 //! | what a resumed run is given | [`step`] |
 //! | lists and cursors | [`list`] |
 //! | places in the feed, incarnations | [`feed`] |
+//! | readers that keep their place | [`follow`] |
+//! | numbers over time, errors that are one thing | [`stats`], [`problem`] |
 //! | lengths of time and moments as people write them | [`span`] |
 //! | events from outside that start jobs | [`trigger`] |
 //! | settings that change while the store runs | [`settings`] |
@@ -38,6 +40,7 @@ pub mod enqueue;
 pub mod event;
 pub mod explain;
 pub mod feed;
+pub mod follow;
 pub mod ids;
 pub mod job;
 pub mod lease;
@@ -47,11 +50,13 @@ pub mod name;
 pub mod operate;
 pub mod outcome;
 pub mod payload;
+pub mod problem;
 pub mod refusal;
 pub mod registry;
 pub mod schedule;
 pub mod settings;
 pub mod span;
+pub mod stats;
 pub mod status;
 pub mod step;
 pub mod term;
@@ -72,6 +77,7 @@ pub use list::{Count, Cursor, Filter, Order};
 pub use name::{Actor, Key, Name, Who};
 pub use outcome::{Failure, Outcome};
 pub use payload::Payload;
+pub use problem::{Fingerprint, Problem, ProblemState};
 pub use refusal::{Answer, Done, Refusal};
 pub use registry::{AccessKey, AuditEntry, LogLine, Queue, QueueDefaults, Role, Worker};
 pub use status::Status;

@@ -119,6 +119,9 @@ pub enum Refusal {
     /// The settings have moved on.
     #[error("the settings are at version {0}; read them, then change them again")]
     SettingsChanged(Version),
+    /// No such problem.
+    #[error("there is no problem {0}; it was never seen, or not for 90 days")]
+    ProblemNotFound(String),
     /// No such approval.
     #[error("there is no such approval")]
     ApprovalNotFound,
@@ -175,6 +178,7 @@ impl Refusal {
             Self::TriggerNotFound(_) => "trigger_not_found",
             Self::SignatureRefused(_) => "signature_refused",
             Self::SettingsChanged(_) => "version_mismatch",
+            Self::ProblemNotFound(_) => "problem_not_found",
             Self::ApprovalNotFound => "approval_not_found",
             Self::ApprovalTokenMalformed => "token_malformed",
             Self::ApprovalDecided => "approval_decided",

@@ -84,20 +84,27 @@ async fn redrive_may_change_the_payload() {
         bed.post(&path, both).await.refused(422, "invalid");
         let mended = json!({ "payload": { "mended": true }, "from_start": true });
         let back = bed.post_once("p", &path, &mended).await.is(200);
-        assert_eq!((&back["job"]["payload"], &back["job"]["generation"]), (&json!({ "mended": true }), &json!(1)));
+        assert_eq!(
+            (&back["job"]["payload"], &back["job"]["generation"]),
+            (&json!({ "mended": true }), &json!(1))
+        );
         bed.post_once("p", &path, &mended).await.is(200);
         bed.post_once("p", &path, &json!({ "payload": 3 })).await.refused(422, "idempotency_key_reused");
         // As it stood before, and as it stands: in the log, at a version, and for the next worker.
         let log = bed.get(&format!("/v1/jobs/{id}/events")).await.is(200);
         let log = log["events"].as_array().unwrap().clone();
-        assert_eq!((&log[0]["payload"], &log.last().unwrap()["payload"]), (&first, &json!({ "mended": true })));
+        assert_eq!(
+            (&log[0]["payload"], &log.last().unwrap()["payload"]),
+            (&first, &json!({ "mended": true }))
+        );
         let then = bed.get(&format!("/v1/jobs/{id}?at_version={dead_at}")).await.is(200);
         let now = bed.get(&format!("/v1/jobs/{id}?at_version={}", back["job"]["version"])).await.is(200);
         assert_eq!((&then["payload"], &now["payload"]), (&first, &json!({ "mended": true })));
         let claimed = bed.post(&format!("/v1/jobs/{id}/claim"), json!({ "worker_id": "w" })).await.is(200);
         assert_eq!(claimed["job"]["payload"], json!({ "mended": true }), "{claimed}");
         let audit = bed.get("/v1/audit").await.is(200);
-        let entry = audit["entries"].as_array().unwrap().iter().find(|entry| entry["action"] == "job.redrive");
+        let entry =
+            audit["entries"].as_array().unwrap().iter().find(|entry| entry["action"] == "job.redrive");
         let detail = &entry.expect("an entry")["detail"];
         assert_eq!((&detail["other_payload"], &detail["after"]["generation"]), (&json!(true), &json!(1)));
         // Bytes too.

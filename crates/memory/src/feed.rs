@@ -23,7 +23,7 @@ impl State {
         let read = newer.filter_map(|(seq, (job, version))| {
             let entry = self.entries.get(job)?;
             let mut event = entry.event(*version)?.clone();
-            event.payload = event.payload.filter(|_| request.payloads);
+            event.payload = event.payload.filter(|_| request.payloads || event.what.is_error());
             let last = Some(LastRead::of(*seq, &event));
             Some(FeedEvent {
                 cursor: FeedCursor::after_number(self.life, last, *seq),

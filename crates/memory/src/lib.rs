@@ -19,6 +19,7 @@
 //! | terms | `term` |
 //! | lists, one job, time travel | `list` |
 //! | the feed | `feed` |
+//! | readers of the feed, stats, problems | `follow` |
 //! | archive, purge | `retention` |
 //! | queues, workers, audit, access keys, answers | `registry` |
 //!
@@ -30,6 +31,7 @@ mod assign;
 mod claim;
 mod enqueue;
 mod feed;
+mod follow;
 mod index;
 mod lease;
 mod list;

@@ -103,6 +103,8 @@ pub(crate) struct State {
     pub purged_seq: i64,
     /// Terms.
     pub terms: BTreeMap<Name, Term>,
+    /// What readers of the feed keep.
+    pub kept: crate::follow::Kept,
     /// Queues with a setting.
     pub queues: BTreeMap<Name, Queue>,
     /// Workers that reported themselves.
@@ -137,6 +139,7 @@ impl State {
             last_seq: 0,
             purged_seq: 0,
             terms: BTreeMap::new(),
+            kept: crate::follow::Kept::default(),
             queues: BTreeMap::new(),
             workers: BTreeMap::new(),
             audit: Vec::new(),

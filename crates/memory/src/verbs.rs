@@ -5,8 +5,8 @@ use async_trait::async_trait;
 use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
-    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, Life, LogLine, Name, Refusal,
-    Status, Term, TriggerEventId, Who, Worker,
+    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Fingerprint, Job, JobId, Life, LogLine,
+    Name, Refusal, Status, Term, TriggerEventId, Who, Worker,
 };
 use windlass_store::*;
 
@@ -102,6 +102,19 @@ verbs! {
         due_trigger_events(usize) -> Vec<TriggerEventId>;
         process_trigger_event(ProcessTriggerEvent) -> Result<Option<TriggerEvent>, Refusal>;
         forget_trigger_events(ForgetTriggerEvents) -> Result<usize, Refusal>;
+    }
+    Readers {
+        place(Name) -> Option<Place>;
+        places(()) -> Vec<Place>;
+        advance(Advance) -> Result<Place, Refusal>;
+    }
+    Stats {
+        rebuild_stats(RebuildStats) -> Place;
+        rollups(ReadRollups) -> Vec<Rollup>;
+        gauges(ReadGauges) -> Vec<Gauge>;
+        problems(ListProblems) -> Vec<ProblemView>;
+        problem(Fingerprint) -> Option<ProblemView>;
+        put_problem(PutProblem) -> Result<ProblemView, Refusal>;
     }
     Retention {
         archive(ReadArchive) -> Vec<Archived>;

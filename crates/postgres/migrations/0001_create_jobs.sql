@@ -272,6 +272,55 @@ CREATE TABLE windlass.terms (
   expires_at timestamptz NOT NULL
 );
 
+-- Readers of the feed: how far each has come.
+CREATE TABLE windlass.readers (
+  name     text COLLATE "C" NOT NULL PRIMARY KEY,
+  cursor   text,
+  epoch    bigint      NOT NULL,
+  moved_at timestamptz NOT NULL,
+  since    timestamptz
+);
+
+-- Numbers over time, made by the reader of that name.
+CREATE TABLE windlass.rollups (
+  resolution text COLLATE "C" NOT NULL,
+  at         timestamptz NOT NULL,
+  queue      text COLLATE "C" NOT NULL,
+  kind       text COLLATE "C" NOT NULL,
+  tally      text COLLATE "C" NOT NULL,
+  n          bigint      NOT NULL,
+  times      text        NOT NULL,
+  PRIMARY KEY (resolution, at, queue, kind, tally)
+);
+CREATE TABLE windlass.gauges (
+  resolution text COLLATE "C" NOT NULL,
+  at         timestamptz NOT NULL,
+  queue      text COLLATE "C" NOT NULL,
+  depth      bigint      NOT NULL,
+  oldest_ms  bigint      NOT NULL,
+  busy       bigint      NOT NULL,
+  capacity   bigint      NOT NULL,
+  PRIMARY KEY (resolution, at, queue)
+);
+
+-- Errors that are one thing.
+CREATE TABLE windlass.problems (
+  fingerprint  text COLLATE "C" NOT NULL PRIMARY KEY,
+  state        text COLLATE "C" NOT NULL,
+  kind         text COLLATE "C" NOT NULL,
+  last_seen_at timestamptz NOT NULL,
+  body         text        NOT NULL
+);
+CREATE INDEX problems_seen ON windlass.problems (last_seen_at, fingerprint);
+CREATE TABLE windlass.problem_hours (
+  fingerprint text COLLATE "C" NOT NULL,
+  at          timestamptz NOT NULL,
+  errors      bigint      NOT NULL,
+  dead        bigint      NOT NULL,
+  PRIMARY KEY (fingerprint, at)
+);
+CREATE INDEX problem_hours_at ON windlass.problem_hours (at);
+
 CREATE TABLE windlass.queues (
   name      text COLLATE "C" NOT NULL PRIMARY KEY,
   paused_at timestamptz,
@@ -484,6 +533,39 @@ COMMENT ON COLUMN windlass.terms.name IS 'What is led.';
 COMMENT ON COLUMN windlass.terms.holder IS 'Who leads it.';
 COMMENT ON COLUMN windlass.terms.epoch IS 'Grows by one with each new holder.';
 COMMENT ON COLUMN windlass.terms.expires_at IS 'When the term is over.';
+COMMENT ON TABLE windlass.readers IS 'Readers of the feed: how far each has come.';
+COMMENT ON COLUMN windlass.readers.name IS 'The reader.';
+COMMENT ON COLUMN windlass.readers.cursor IS 'Behind the last event that it has dealt with; null at the beginning.';
+COMMENT ON COLUMN windlass.readers.epoch IS 'Epoch of the leader that moved it last; 0 when an operator did.';
+COMMENT ON COLUMN windlass.readers.moved_at IS 'When it was moved last.';
+COMMENT ON COLUMN windlass.readers.since IS 'Events before are passed over; null if every event counts.';
+COMMENT ON TABLE windlass.rollups IS 'How much happened per minute and hour; made from the feed by the reader stats.';
+COMMENT ON COLUMN windlass.rollups.resolution IS 'minute or hour.';
+COMMENT ON COLUMN windlass.rollups.at IS 'When the slot begins.';
+COMMENT ON COLUMN windlass.rollups.queue IS 'Queue of the jobs.';
+COMMENT ON COLUMN windlass.rollups.kind IS 'Kind of the jobs.';
+COMMENT ON COLUMN windlass.rollups.tally IS 'What is counted, such as started or completed.';
+COMMENT ON COLUMN windlass.rollups.n IS 'How many.';
+COMMENT ON COLUMN windlass.rollups.times IS 'How long they took: bucket:count for each of 64 buckets that holds any.';
+COMMENT ON TABLE windlass.gauges IS 'How queues stood, at their worst within a slot.';
+COMMENT ON COLUMN windlass.gauges.resolution IS 'minute or hour.';
+COMMENT ON COLUMN windlass.gauges.at IS 'When the slot begins.';
+COMMENT ON COLUMN windlass.gauges.queue IS 'The queue.';
+COMMENT ON COLUMN windlass.gauges.depth IS 'Jobs that a worker could take.';
+COMMENT ON COLUMN windlass.gauges.oldest_ms IS 'How long the oldest of them had been due, in milliseconds.';
+COMMENT ON COLUMN windlass.gauges.busy IS 'Jobs that ran.';
+COMMENT ON COLUMN windlass.gauges.capacity IS 'Jobs that live workers of the queue could run at once.';
+COMMENT ON TABLE windlass.problems IS 'Errors that are one thing; made from the feed by the reader stats.';
+COMMENT ON COLUMN windlass.problems.fingerprint IS 'Hash over kind, code and message without numbers and ids.';
+COMMENT ON COLUMN windlass.problems.state IS 'open, resolved or muted.';
+COMMENT ON COLUMN windlass.problems.kind IS 'Kind of its jobs.';
+COMMENT ON COLUMN windlass.problems.last_seen_at IS 'When it was seen last.';
+COMMENT ON COLUMN windlass.problems.body IS 'The whole problem, as JSON.';
+COMMENT ON TABLE windlass.problem_hours IS 'How often problems were seen, by hour.';
+COMMENT ON COLUMN windlass.problem_hours.fingerprint IS 'The problem.';
+COMMENT ON COLUMN windlass.problem_hours.at IS 'When the hour begins.';
+COMMENT ON COLUMN windlass.problem_hours.errors IS 'Errors in it.';
+COMMENT ON COLUMN windlass.problem_hours.dead IS 'After how many of them the job gave up.';
 COMMENT ON TABLE windlass.queues IS 'Queues with a setting.';
 COMMENT ON COLUMN windlass.queues.name IS 'The queue.';
 COMMENT ON COLUMN windlass.queues.paused_at IS 'Since when it is paused; null if it is not.';

@@ -20,6 +20,7 @@ mod diagnostics;
 mod enqueue;
 mod error;
 mod feed;
+mod follow;
 mod lease;
 mod limits;
 mod list;

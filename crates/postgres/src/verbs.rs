@@ -7,8 +7,8 @@ use std::sync::Arc;
 use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
-    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, Life, LogLine, Name, Refusal,
-    Status, Term, TriggerEventId, Who, Worker,
+    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Fingerprint, Job, JobId, Life, LogLine,
+    Name, Refusal, Status, Term, TriggerEventId, Who, Worker,
 };
 use windlass_store::*;
 
@@ -135,6 +135,19 @@ verbs! {
         read trigger_secrets(Name) -> Vec<WebhookSecret> = trigger_secrets;
         read trigger_events(ReadTriggerEvents) -> Vec<TriggerEvent> = trigger_events;
         read due_trigger_events(usize) -> Vec<TriggerEventId> = due_trigger_events;
+    }
+    Readers {
+        write advance(Advance) -> Result<Place, Refusal>;
+        read place(Name) -> Option<Place> = place;
+        read places(()) -> Vec<Place> = places;
+    }
+    Stats {
+        write rebuild_stats(RebuildStats) -> Place;
+        write put_problem(PutProblem) -> Result<ProblemView, Refusal>;
+        read rollups(ReadRollups) -> Vec<Rollup> = rollups;
+        read gauges(ReadGauges) -> Vec<Gauge> = gauges;
+        read problems(ListProblems) -> Vec<ProblemView> = problems;
+        read problem(Fingerprint) -> Option<ProblemView> = problem;
     }
     Retention {
         write purge(Purge) -> Vec<Result<(), Refusal>>;

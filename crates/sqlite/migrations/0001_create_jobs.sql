@@ -202,6 +202,55 @@ CREATE TABLE terms (
   expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- Readers of the feed: how far each has come.
+CREATE TABLE readers (
+  name     TEXT    NOT NULL PRIMARY KEY,
+  cursor   TEXT,
+  epoch    INTEGER NOT NULL,
+  moved_at INTEGER NOT NULL,
+  since    INTEGER
+) STRICT, WITHOUT ROWID;
+
+-- Numbers over time, made by the reader of that name.
+CREATE TABLE rollups (
+  resolution TEXT    NOT NULL,
+  at         INTEGER NOT NULL,
+  queue      TEXT    NOT NULL,
+  kind       TEXT    NOT NULL,
+  tally      TEXT    NOT NULL,
+  n          INTEGER NOT NULL,
+  times      TEXT    NOT NULL,
+  PRIMARY KEY (resolution, at, queue, kind, tally)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE gauges (
+  resolution TEXT    NOT NULL,
+  at         INTEGER NOT NULL,
+  queue      TEXT    NOT NULL,
+  depth      INTEGER NOT NULL,
+  oldest_ms  INTEGER NOT NULL,
+  busy       INTEGER NOT NULL,
+  capacity   INTEGER NOT NULL,
+  PRIMARY KEY (resolution, at, queue)
+) STRICT, WITHOUT ROWID;
+
+-- Errors that are one thing. body is the whole problem, as JSON.
+CREATE TABLE problems (
+  fingerprint  TEXT    NOT NULL PRIMARY KEY,
+  state        TEXT    NOT NULL,
+  kind         TEXT    NOT NULL,
+  last_seen_at INTEGER NOT NULL,
+  body         TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX problems_seen ON problems (last_seen_at, fingerprint);
+CREATE TABLE problem_hours (
+  fingerprint TEXT    NOT NULL,
+  at          INTEGER NOT NULL,
+  errors      INTEGER NOT NULL,
+  dead        INTEGER NOT NULL,
+  PRIMARY KEY (fingerprint, at)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX problem_hours_at ON problem_hours (at);
+
 CREATE TABLE queues (
   name      TEXT NOT NULL PRIMARY KEY,
   paused_at INTEGER,

@@ -17,6 +17,7 @@ mod diagnostics;
 mod enqueue;
 mod error;
 mod feed;
+mod follow;
 mod lease;
 mod list;
 mod migrate;

@@ -34,13 +34,19 @@ impl Tx<'_, '_> {
     }
 
     /// A job that comes back needs its unique key back.
-    fn take_key_again(&self, job: &Job, brought: Option<&Payload>, now: Timestamp) -> Tried<Result<(), Refusal>> {
+    fn take_key_again(
+        &self,
+        job: &Job,
+        brought: Option<&Payload>,
+        now: Timestamp,
+    ) -> Tried<Result<(), Refusal>> {
         let created = job.unique_policy.map_or(Ok(None), |_| self.created(job.id))?;
         let Some((facts, first)) = created else { return Ok(Ok(())) };
         let payload = self.payload_now(job, first)?;
         let Some(unique) = &facts.unique else { return Ok(Ok(())) };
         let held = self.hold(&unique.scope, &unique.key)?;
-        if let Some(hold) = granted!(key_again(job, &facts, brought.or(payload.as_ref()), held.as_ref(), now)) {
+        if let Some(hold) = granted!(key_again(job, &facts, brought.or(payload.as_ref()), held.as_ref(), now))
+        {
             self.take_key(&unique.scope.to_text(), unique.key.as_str(), &hold)?;
         }
         Ok(Ok(()))

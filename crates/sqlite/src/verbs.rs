@@ -6,8 +6,8 @@ use std::sync::Arc;
 use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
-    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, Life, LogLine, Name, Refusal,
-    Status, Term, Timestamp, TriggerEventId, Who, Worker,
+    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Fingerprint, Job, JobId, Life, LogLine,
+    Name, Refusal, Status, Term, Timestamp, TriggerEventId, Who, Worker,
 };
 use windlass_store::fresh::wall_clock;
 use windlass_store::*;
@@ -111,6 +111,19 @@ verbs! {
         read trigger_secrets(name: Name) -> Vec<WebhookSecret> = |db, now| db.trigger_secrets(&name, now);
         read trigger_events(wish: ReadTriggerEvents) -> Vec<TriggerEvent> = |db, now| db.trigger_events(&wish);
         read due_trigger_events(limit: usize) -> Vec<TriggerEventId> = |db, now| db.due_trigger_events(limit, now);
+    }
+    Readers {
+        write advance(request: Advance) -> Result<Place, Refusal>;
+        read place(name: Name) -> Option<Place> = |db, now| db.place(&name);
+        read places(none: ()) -> Vec<Place> = |db, now| db.places();
+    }
+    Stats {
+        write rebuild_stats(request: RebuildStats) -> Place;
+        write put_problem(request: PutProblem) -> Result<ProblemView, Refusal>;
+        read rollups(wish: ReadRollups) -> Vec<Rollup> = |db, now| db.rollups(&wish);
+        read gauges(wish: ReadGauges) -> Vec<Gauge> = |db, now| db.gauges(&wish);
+        read problems(wish: ListProblems) -> Vec<ProblemView> = |db, now| db.problems(&wish, now);
+        read problem(fingerprint: Fingerprint) -> Option<ProblemView> = |db, now| db.problem(&fingerprint);
     }
     Retention {
         write purge(request: Purge) -> Vec<Result<(), Refusal>>;

@@ -23,8 +23,8 @@ use tokio::sync::watch;
 use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
-    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, Life, LogLine, Name, Refusal,
-    Status, Term, TriggerEventId, Who, Worker,
+    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Fingerprint, Job, JobId, Life, LogLine,
+    Name, Refusal, Status, Term, TriggerEventId, Who, Worker,
 };
 
 pub use clock::Clock;
@@ -37,12 +37,34 @@ pub use traced::Traced;
 
 /// One store. Hold it as `Arc<dyn Store>`.
 pub trait Store:
-    Jobs + Leases + Waits + Terms + Schedules + Triggers + Feed + Retention + Registry + std::fmt::Debug
+    Jobs
+    + Leases
+    + Waits
+    + Terms
+    + Schedules
+    + Triggers
+    + Feed
+    + Readers
+    + Stats
+    + Retention
+    + Registry
+    + std::fmt::Debug
 {
 }
 
-impl<T: Jobs + Leases + Waits + Terms + Schedules + Triggers + Feed + Retention + Registry + std::fmt::Debug>
-    Store for T
+impl<T> Store for T where
+    T: Jobs
+        + Leases
+        + Waits
+        + Terms
+        + Schedules
+        + Triggers
+        + Feed
+        + Readers
+        + Stats
+        + Retention
+        + Registry
+        + std::fmt::Debug
 {
 }
 
@@ -281,6 +303,35 @@ impl Hinter {
             self.due.send_modify(|n| *n += 1);
         }
     }
+}
+
+/// Readers of the feed that keep their place here: any process goes on where another stopped.
+#[async_trait]
+pub trait Readers: Send + Sync {
+    /// How far a reader has come; none if it never moved.
+    async fn place(&self, request: Name, now: Now) -> StoreResult<Option<Place>>;
+    /// How far every reader has come, by name.
+    async fn places(&self, request: (), now: Now) -> StoreResult<Vec<Place>>;
+    /// Moves a reader's place together with what it found, under the leader's epoch: both or neither. The same move again
+    /// writes nothing. [`Refusal::CursorExpired`] says that the place is not where the reader left it.
+    async fn advance(&self, request: Advance, now: Now) -> StoreResult<Result<Place, Refusal>>;
+}
+
+/// Stats and problems: what the reader of that name found.
+#[async_trait]
+pub trait Stats: Send + Sync {
+    /// Removes what was counted since a moment and lets the reader begin again at the beginning of the feed. Audited.
+    async fn rebuild_stats(&self, request: RebuildStats, now: Now) -> StoreResult<Place>;
+    /// Rows of numbers, by their keys.
+    async fn rollups(&self, request: ReadRollups, now: Now) -> StoreResult<Vec<Rollup>>;
+    /// How queues stood, by time and queue.
+    async fn gauges(&self, request: ReadGauges, now: Now) -> StoreResult<Vec<Gauge>>;
+    /// A page of problems, last seen first.
+    async fn problems(&self, request: ListProblems, now: Now) -> StoreResult<Vec<ProblemView>>;
+    /// One problem.
+    async fn problem(&self, request: Fingerprint, now: Now) -> StoreResult<Option<ProblemView>>;
+    /// Opens, resolves or mutes a problem. Audited; what is so already stays as it is.
+    async fn put_problem(&self, request: PutProblem, now: Now) -> StoreResult<Result<ProblemView, Refusal>>;
 }
 
 /// Retention: the unit is a finished job, row and log together.

@@ -3,7 +3,9 @@
 
 pub use windlass_core::approve::{Ask, Asked, CastVote};
 pub use windlass_core::enqueue::{BatchRefusal, Enqueue, Enqueued};
+pub use windlass_core::follow::{Advance, Findings, Place, RebuildStats};
 pub use windlass_core::operate::{Cancel, Fork, Redrive};
+pub use windlass_core::problem::{Problem, ProblemState, PutProblem, Sighting};
 pub use windlass_core::registry::{
     DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, Remember, RevokeAccessKey,
     WriteAudit,
@@ -13,6 +15,7 @@ pub use windlass_core::schedule::{
     ScheduleState,
 };
 pub use windlass_core::settings::{PutSettings, SettingsState};
+pub use windlass_core::stats::{Gauge, Resolution, Rollup};
 pub use windlass_core::term::{AcquireTerm, RenewTerm, ResignTerm};
 pub use windlass_core::trigger::webhook::WebhookSecret;
 pub use windlass_core::trigger::{
@@ -24,9 +27,9 @@ use windlass_core::decide::Claim;
 use windlass_core::unique::Scope;
 use windlass_core::wait::{ApprovalStatus, Vote};
 use windlass_core::{
-    Actor, Answer, Approval, ApprovalId, Blocked, Count, Done, Event, Facts, FeedCursor, Filter, Job, JobId,
-    Key, Lease, LeaseMs, LogLine, Metadata, Name, NewJob, Outcome, Payload, Queue, Secret, Status, Timestamp,
-    Token, Version, Wake, Who,
+    Actor, Answer, Approval, ApprovalId, Blocked, Count, Done, Event, Facts, FeedCursor, Filter, Fingerprint,
+    Job, JobId, Key, Lease, LeaseMs, LogLine, Metadata, Name, NewJob, Outcome, Payload, Queue, Secret,
+    Status, Timestamp, Token, Version, Wake, Who,
 };
 
 /// The moment a verb happens at. `None` is the store's own clock; tests bring their own.
@@ -389,7 +392,8 @@ pub struct ReadFeed {
     pub after: Option<FeedCursor>,
     /// At most 1,000.
     pub limit: usize,
-    /// Whether events bring their payloads. Who only wants to know what happened to which job leaves them where they are.
+    /// Whether events bring their payloads. Who only wants to know what happened to which job leaves them where they are;
+    /// errors, which are small, come all the same.
     pub payloads: bool,
 }
 
@@ -420,6 +424,65 @@ pub struct FeedPage {
 pub struct Adopt {
     /// Who says so.
     pub actor: Actor,
+}
+
+// ---- stats
+
+/// The most rows of numbers that are read at once.
+pub const ROLLUPS_MAX: usize = 200_000;
+
+/// Rows of numbers to read.
+#[derive(Debug, Clone)]
+pub struct ReadRollups {
+    /// Of minutes or hours.
+    pub resolution: Resolution,
+    /// Slots that begin at this moment or later.
+    pub from: Timestamp,
+    /// Slots that begin before this moment.
+    pub to: Timestamp,
+    /// Of this queue only.
+    pub queue: Option<Name>,
+    /// Of this kind only.
+    pub kind: Option<Name>,
+    /// At most [`ROLLUPS_MAX`].
+    pub limit: usize,
+}
+
+/// Gauges to read: at most [`ROLLUPS_MAX`].
+#[derive(Debug, Clone, Copy)]
+pub struct ReadGauges {
+    /// Of minutes or hours.
+    pub resolution: Resolution,
+    /// Slots that begin at this moment or later.
+    pub from: Timestamp,
+    /// Slots that begin before this moment.
+    pub to: Timestamp,
+}
+
+/// A page of problems to read, last seen first.
+#[derive(Debug, Clone, Default)]
+pub struct ListProblems {
+    /// In this state only.
+    pub state: Option<ProblemState>,
+    /// Of this kind only.
+    pub kind: Option<Name>,
+    /// Last seen before this one.
+    pub before: Option<(Timestamp, Fingerprint)>,
+    /// At most 1,000.
+    pub limit: usize,
+}
+
+/// A problem with how often it was seen.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ProblemView {
+    /// The problem.
+    pub problem: Problem,
+    /// By hour, oldest first: errors, and after how many of them the job gave up. Lists show the last 48 hours.
+    pub hours: Vec<(Timestamp, i64, i64)>,
+    /// Errors in 90 days.
+    pub errors: i64,
+    /// After how many of them the job gave up.
+    pub dead: i64,
 }
 
 // ---- retention

@@ -70,6 +70,19 @@ macro_rules! every_verb {
                 process_trigger_event(ProcessTriggerEvent) -> Result<Option<TriggerEvent>, Refusal>;
                 forget_trigger_events(ForgetTriggerEvents) -> Result<usize, Refusal>;
             }
+            Readers {
+                place(Name) -> Option<Place>;
+                places(()) -> Vec<Place>;
+                advance(Advance) -> Result<Place, Refusal>;
+            }
+            Stats {
+                rebuild_stats(RebuildStats) -> Place;
+                rollups(ReadRollups) -> Vec<Rollup>;
+                gauges(ReadGauges) -> Vec<Gauge>;
+                problems(ListProblems) -> Vec<ProblemView>;
+                problem(Fingerprint) -> Option<ProblemView>;
+                put_problem(PutProblem) -> Result<ProblemView, Refusal>;
+            }
             Retention {
                 archive(ReadArchive) -> Vec<Archived>;
                 purge(Purge) -> Vec<Result<(), Refusal>>;

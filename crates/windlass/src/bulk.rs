@@ -170,8 +170,15 @@ impl Bulk {
             BulkAction::Redrive => {
                 let (run_at, key) = (spread(job, self.run_at, self.spread_ms), Some(key));
                 let (from_start, expected_version) = (false, None);
-                let request =
-                    windlass_store::Redrive { job, run_at, from_start, payload: None, actor, key, expected_version };
+                let request = windlass_store::Redrive {
+                    job,
+                    run_at,
+                    from_start,
+                    payload: None,
+                    actor,
+                    key,
+                    expected_version,
+                };
                 self.client.repeat_on(job, || store.redrive(request.clone(), None)).await?
             }
         };

@@ -27,7 +27,8 @@ fn site() -> &'static (Collector, SdkTracerProvider) {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let collector = Collector::start();
         let endpoint = format!("{}/v1/traces", collector.url);
-        let exporter = SpanExporter::builder().with_http().with_endpoint(endpoint).build().expect("an exporter");
+        let exporter =
+            SpanExporter::builder().with_http().with_endpoint(endpoint).build().expect("an exporter");
         let traces = SdkTracerProvider::builder().with_batch_exporter(exporter).build();
         let layer = tracing_opentelemetry::layer().with_tracer(traces.tracer("test"));
         tracing_subscriber::registry().with(layer).try_init().expect("the first subscriber of this process");
@@ -66,7 +67,8 @@ fn one_trace_from_enqueue_to_attempt_to_step_to_child() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = format!("sqlite:{}", folder.path().join("jobs.db").display());
     let mut example = Command::new(support::built("otel"));
-    let ran = example.arg(&url).env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url).output().expect("it starts");
+    let ran =
+        example.arg(&url).env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url).output().expect("it starts");
     let said = String::from_utf8_lossy(&ran.stdout).into_owned();
     assert!(ran.status.success(), "{said}{}", String::from_utf8_lossy(&ran.stderr));
     assert!(said.starts_with("sent: Ada paid\n"), "{said}");
@@ -85,7 +87,8 @@ fn one_trace_from_enqueue_to_attempt_to_step_to_child() {
     let mail = collector.span("attempt mail");
     assert_eq!(mail.parent_span_id, order.span_id, "the attempt that spawned it");
     assert!(collector.spans().iter().all(|span| span.trace_id == checkout.trace_id), "one trace");
-    let second = |span: &Span| span.name == "attempt order" && attribute(span, "attempt").as_deref() == Some("2");
+    let second =
+        |span: &Span| span.name == "attempt order" && attribute(span, "attempt").as_deref() == Some("2");
     assert_eq!(collector.find("the second attempt", second).parent_span_id, checkout.span_id);
 
     let metrics = collector.metrics();
@@ -119,7 +122,9 @@ async fn failures_are_marked() {
         work(client, Worker::new(client.clone()).queue("tasks", 1).handle(handler), id).await;
         let collector = flushed().await;
         let attempt = |n: &'static str| {
-            let is_it = move |span: &Span| of_job(id, "attempt task")(span) && attribute(span, "attempt").as_deref() == Some(n);
+            let is_it = move |span: &Span| {
+                of_job(id, "attempt task")(span) && attribute(span, "attempt").as_deref() == Some(n)
+            };
             collector.find("the attempt", is_it)
         };
         for (n, outcome, code) in [("1", "retried", "smtp_busy"), ("2", "failed", "bounced")] {

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
-    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Job, JobId, Life, LogLine, Name, Refusal,
-    Status, Term, Who, Worker,
+    AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Fingerprint, Job, JobId, Life, LogLine,
+    Name, Refusal, Status, Term, Who, Worker,
 };
 use windlass_store::*;
 
