@@ -147,6 +147,7 @@ TABLE jobs (
   error_version bigint,
   error_code text,
   checkpoint_version bigint,
+  payload_version bigint,
   deadline_at timestamp with time zone,
   parked text,
   assigned_to text COLLATE "C",
