@@ -124,13 +124,6 @@ impl Brought {
         }
     }
 
-    /// Whether the last claim brought plenty for this line, and there may be as much again.
-    fn is_deep(&self, line: &Line) -> bool {
-        self.answer.as_ref().is_some_and(|(_, claimed, _)| {
-            claimed.len() >= DEEP && claimed.last().is_some_and(|held| held.job.queue == line.queue)
-        })
-    }
-
     /// Takes in what the claim ahead brings; never comes if there is none.
     async fn came_ahead(&mut self, shared: &Arc<Shared>) {
         match &mut self.ahead {
@@ -139,7 +132,7 @@ impl Brought {
                 let answered = (&mut ahead.claiming).await.ok().flatten();
                 let Some(Ahead { line, asked, max, .. }) = self.ahead.take() else { return };
                 if let Some((sent, claimed)) = answered {
-                    line.set_hot(claimed.len() >= max);
+                    line.note(claimed.len(), claimed.len() >= max);
                     self.answer = Some((sent, claimed, asked));
                     self.admit(shared);
                 }
@@ -219,7 +212,7 @@ async fn claim_all(shared: &Arc<Shared>, brought: &mut Brought) -> Found {
         };
         if let [line] = &lines[..]
             && brought.ahead.is_none()
-            && brought.is_deep(line)
+            && line.is_deep()
         {
             brought.ahead = Ahead::of(shared, line);
         }
@@ -227,9 +220,8 @@ async fn claim_all(shared: &Arc<Shared>, brought: &mut Brought) -> Found {
         let Some((sent, claimed)) = answered else { break };
         let full = claimed.len() >= max;
         for line in &lines {
-            // One job is a drop, and the next is hinted at; of several there may be more.
-            let several = claimed.iter().filter(|held| held.job.queue == line.queue).nth(1).is_some();
-            line.set_hot(full || several);
+            let of_it = claimed.iter().filter(|held| held.job.queue == line.queue).count();
+            line.note(of_it, full);
         }
         found.any |= !claimed.is_empty();
         found.more |= full;

@@ -65,6 +65,8 @@ struct State {
     offered: usize,
     /// Whether room is worth a claim: the last one may have left more behind, or there was no room to ask.
     hot: bool,
+    /// Whether the last claim brought plenty, and all that was asked for.
+    deep: bool,
     pace: Pace,
     /// How far ahead the line may be filled: as long as the most impatient of the last jobs that came may wait.
     reach: Option<Duration>,
@@ -131,8 +133,15 @@ impl Line {
         self.lock().hot
     }
 
-    pub(crate) fn set_hot(&self, hot: bool) {
-        self.lock().hot = hot;
+    /// A claim brought so many jobs of this line, of a full answer or not.
+    pub(crate) fn note(&self, brought: usize, full: bool) {
+        let mut state = self.lock();
+        // One job is a drop, and the next is hinted at; of several there may be more.
+        (state.hot, state.deep) = (full || brought > 1, full && brought >= DEEP);
+    }
+
+    pub(crate) fn is_deep(&self) -> bool {
+        self.lock().deep
     }
 
     /// A place for a job that may come out of turn, if one is left beside it for those that come in theirs.

@@ -26,11 +26,16 @@ struct Slow {
     inner: MemoryStore,
     seed: AtomicU64,
     claims: AtomicU64,
+    /// Claims that are under way, and how many there ever were at once.
+    open: AtomicU64,
+    at_once: AtomicU64,
 }
 
 impl Slow {
     fn new(seed: u64) -> Arc<Self> {
-        Arc::new(Self { inner: MemoryStore::new(), seed: seed.into(), claims: AtomicU64::new(0) })
+        let zero = || AtomicU64::new(0);
+        let inner = MemoryStore::new();
+        Arc::new(Self { inner, seed: seed.into(), claims: zero(), open: zero(), at_once: zero() })
     }
 
     fn claims(&self) -> u64 {
@@ -59,10 +64,14 @@ macro_rules! slow {
             impl $group for Slow {
                 $(
                     async fn $verb(&self, request: $request, now: Now) -> StoreResult<$answer> {
-                        self.claims.fetch_add(u64::from(stringify!($verb) == "claim"), Ordering::Relaxed);
+                        let claims = u64::from(stringify!($verb) == "claim");
+                        self.claims.fetch_add(claims, Ordering::Relaxed);
+                        let open = self.open.fetch_add(claims, Ordering::Relaxed) + claims;
+                        self.at_once.fetch_max(open, Ordering::Relaxed);
                         self.nap().await;
                         let answer = $group::$verb(&self.inner, request, now).await;
                         self.nap().await;
+                        self.open.fetch_sub(claims, Ordering::Relaxed);
                         answer
                     }
                 )*
@@ -306,4 +315,41 @@ async fn no_moment_to_end_leaves_a_lease_behind() {
             assert_eq!((job.retries, job.crashes), (0, 0), "seed {seed}");
         }
     }
+}
+
+/// (drain) A deep line is claimed ahead: the next claim is under way before the last one is answered. Whenever the worker is
+/// told to end, what both bring is completed or given back.
+#[tokio::test(start_paused = true)]
+async fn no_moment_to_end_leaves_a_claim_ahead_behind() {
+    let (mut at_once, mut left) = (0, 0);
+    for seed in 0..12 {
+        let mut running = Running::start(seed, 300).await;
+        let store = Arc::clone(&running.store);
+        let mut ids = Vec::new();
+        for _ in 0..3 {
+            let jobs: Vec<NewJob> = (0..1_000).map(|_| job("first")).collect();
+            ids.extend(jobs.iter().map(|job| job.id));
+            let request = Enqueue { jobs, actor: Actor::api(), idempotency: None };
+            store.inner.enqueue(request, None).await.unwrap().unwrap();
+        }
+        // It ends sooner or later, the last time after everything.
+        let wanted = if seed == 11 { ids.len() as u64 } else { store.draw(2_000) };
+        for _ in 0..wanted {
+            running.ended.recv().await.unwrap();
+        }
+        running.stop().await;
+        at_once = at_once.max(store.at_once.load(Ordering::Relaxed));
+        for id in ids {
+            let job = store.inner.job(id, None).await.unwrap().unwrap().job;
+            let status = job.status;
+            assert!(
+                matches!(status, Status::Pending | Status::Retry | Status::Completed),
+                "seed {seed}: {status}"
+            );
+            assert_eq!((job.retries, job.crashes), (0, 0), "seed {seed}");
+            left += u32::from(status != Status::Completed);
+        }
+    }
+    assert_eq!(at_once, 2, "one ahead, never more");
+    assert!(left > 0, "some were told to end half-way");
 }
