@@ -43,7 +43,7 @@ CREATE OR REPLACE FUNCTION windlass.is_legal(old text, new text) RETURNS boolean
     WHEN 'assigned' THEN new IN ('running', 'orphaned', 'cancelled')
     WHEN 'running' THEN new IN ('retry', 'waiting', 'completed', 'failed', 'timed_out', 'cancelled')
     WHEN 'retry' THEN new IN ('assigned', 'running', 'failed', 'cancelled')
-    WHEN 'waiting' THEN new IN ('running', 'failed', 'cancelled')
+    WHEN 'waiting' THEN new IN ('assigned', 'running', 'failed', 'cancelled')
     WHEN 'orphaned' THEN new IN ('assigned', 'running', 'cancelled')
     WHEN 'failed' THEN new IN ('pending')
     WHEN 'timed_out' THEN new IN ('pending')

@@ -224,6 +224,7 @@ TABLE queues (
   paused_at timestamp with time zone,
   paused_by text,
   defaults text NOT NULL DEFAULT '{}'::text,
+  mode text NOT NULL DEFAULT 'pull'::text,
   CONSTRAINT queues_pkey PRIMARY KEY (name)
 )
 
@@ -313,6 +314,7 @@ TABLE workers (
   started_at timestamp with time zone NOT NULL,
   seen_at timestamp with time zone NOT NULL,
   expires_at timestamp with time zone NOT NULL,
+  slots text NOT NULL DEFAULT '{}'::text,
   CONSTRAINT workers_pkey PRIMARY KEY (id)
 )
 

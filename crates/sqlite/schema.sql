@@ -150,7 +150,8 @@ CREATE TABLE queues (
   name      TEXT NOT NULL PRIMARY KEY,
   paused_at INTEGER,
   paused_by TEXT,
-  defaults  TEXT NOT NULL DEFAULT '{}'
+  defaults  TEXT NOT NULL DEFAULT '{}',
+  mode      TEXT NOT NULL DEFAULT 'pull'
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE schedules (
@@ -213,7 +214,8 @@ CREATE TABLE workers (
   draining   INTEGER NOT NULL,
   started_at INTEGER NOT NULL,
   seen_at    INTEGER NOT NULL,
-  expires_at INTEGER NOT NULL
+  expires_at INTEGER NOT NULL,
+  slots      TEXT    NOT NULL DEFAULT '{}'
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX answers_expiry ON answers (expires_at);
@@ -335,6 +337,7 @@ BEGIN
     WHEN 'running>timed_out' THEN RAISE(ABORT, 'by hand a job that is running cannot become timed_out, only cancelled or failed; use the windlass command')
     WHEN 'retry>assigned' THEN RAISE(ABORT, 'by hand a job that is retry cannot become assigned, only cancelled or failed; use the windlass command')
     WHEN 'retry>running' THEN RAISE(ABORT, 'by hand a job that is retry cannot become running, only cancelled or failed; use the windlass command')
+    WHEN 'waiting>assigned' THEN RAISE(ABORT, 'by hand a job that is waiting cannot become assigned, only cancelled or failed; use the windlass command')
     WHEN 'waiting>running' THEN RAISE(ABORT, 'by hand a job that is waiting cannot become running, only cancelled or failed; use the windlass command')
     WHEN 'orphaned>assigned' THEN RAISE(ABORT, 'by hand a job that is orphaned cannot become assigned, only cancelled or failed; use the windlass command')
     WHEN 'orphaned>running' THEN RAISE(ABORT, 'by hand a job that is orphaned cannot become running, only cancelled or failed; use the windlass command')
@@ -453,7 +456,7 @@ WHEN OLD.status <> NEW.status AND NOT CASE OLD.status
     WHEN 'assigned' THEN NEW.status = 'running' OR NEW.status = 'orphaned' OR NEW.status = 'cancelled'
     WHEN 'running' THEN NEW.status = 'retry' OR NEW.status = 'waiting' OR NEW.status = 'completed' OR NEW.status = 'failed' OR NEW.status = 'timed_out' OR NEW.status = 'cancelled'
     WHEN 'retry' THEN NEW.status = 'assigned' OR NEW.status = 'running' OR NEW.status = 'failed' OR NEW.status = 'cancelled'
-    WHEN 'waiting' THEN NEW.status = 'running' OR NEW.status = 'failed' OR NEW.status = 'cancelled'
+    WHEN 'waiting' THEN NEW.status = 'assigned' OR NEW.status = 'running' OR NEW.status = 'failed' OR NEW.status = 'cancelled'
     WHEN 'orphaned' THEN NEW.status = 'assigned' OR NEW.status = 'running' OR NEW.status = 'cancelled'
     WHEN 'failed' THEN NEW.status = 'pending'
     WHEN 'timed_out' THEN NEW.status = 'pending'
@@ -482,7 +485,6 @@ BEGIN
     WHEN 'retry>completed' THEN RAISE(ABORT, 'illegal transition: a job that is retry cannot become completed')
     WHEN 'retry>timed_out' THEN RAISE(ABORT, 'illegal transition: a job that is retry cannot become timed_out')
     WHEN 'waiting>pending' THEN RAISE(ABORT, 'illegal transition: a job that is waiting cannot become pending')
-    WHEN 'waiting>assigned' THEN RAISE(ABORT, 'illegal transition: a job that is waiting cannot become assigned')
     WHEN 'waiting>retry' THEN RAISE(ABORT, 'illegal transition: a job that is waiting cannot become retry')
     WHEN 'waiting>orphaned' THEN RAISE(ABORT, 'illegal transition: a job that is waiting cannot become orphaned')
     WHEN 'waiting>completed' THEN RAISE(ABORT, 'illegal transition: a job that is waiting cannot become completed')

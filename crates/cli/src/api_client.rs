@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use windlass_core::lease::hex;
-use windlass_core::{ApprovalId, JobId, Key, Name, Payload, QueueDefaults, RunAt, Who};
+use windlass_core::{ApprovalId, JobId, Key, Name, Payload, QueueDefaults, QueueMode, RunAt, Who};
 use windlass_http::role_word;
 use windlass_store::{Hints, fresh};
 
@@ -95,6 +95,7 @@ impl ApiClient {
         doc.put("tags", &draft.tags).put_some("agent_id", draft.agent_id);
         doc.put_some("id", draft.id.map(|id| id.to_string())).put_some("metadata", draft.metadata);
         doc.put_some("backoff", draft.backoff);
+        doc.put_some("requires", Some(draft.requires).filter(|requires| !requires.is_empty()));
         self.post("/v1/jobs", &doc).await
     }
 
@@ -237,8 +238,14 @@ impl ApiClient {
     }
 
     /// `{queue}`
-    pub async fn set_queue(&self, name: Name, defaults: QueueDefaults) -> Outcome<Reply> {
+    pub async fn set_queue(
+        &self,
+        name: Name,
+        defaults: QueueDefaults,
+        mode: Option<QueueMode>,
+    ) -> Outcome<Reply> {
         let mut doc = Doc::default();
+        doc.put_some("mode", mode.map(QueueMode::as_str));
         doc.put_some("max_retries", defaults.max_retries)
             .put_some("timeout", defaults.timeout_ms.map(seconds));
         doc.put_some("lease", defaults.lease_ms.map(|ms| seconds(ms.get())));

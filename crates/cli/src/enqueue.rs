@@ -79,6 +79,7 @@ fn draft(args: EnqueueArgs) -> Outcome<Draft> {
         id: args.id.map(|id| JobId::parse(&id)).transpose()?,
         metadata: traced(args.metadata.map(|text| metadata(&text)).transpose()?),
         backoff: args.backoff.map(|text| backoff(&text)).transpose()?,
+        requires: args.require.iter().map(|text| label("--require", text)).collect::<Outcome<_>>()?,
     })
 }
 
@@ -90,6 +91,14 @@ fn traced(metadata: Option<Metadata>) -> Option<Metadata> {
     context.put(&mut given);
     carry_or(&mut carried, &given);
     Some(carried)
+}
+
+/// `gpu=a100`
+pub fn label(flag: &str, text: &str) -> Outcome<(Name, String)> {
+    let wrong =
+        || Failure::usage(format!("{flag} has {text}; it takes a label and its value, like gpu=a100"));
+    let (name, value) = text.split_once('=').ok_or_else(wrong)?;
+    Ok((Name::parse("label", name)?, value.to_owned()))
 }
 
 fn metadata(text: &str) -> Outcome<Metadata> {

@@ -11,7 +11,7 @@ use crate::shape::Reply;
 use crate::show::{self, list, moment, names, text};
 use crate::span::ago;
 use serde_json::Value;
-use windlass_core::{Invalid, LeaseMs, Name, QueueDefaults, Role, Who};
+use windlass_core::{Invalid, LeaseMs, Name, QueueDefaults, QueueMode, Role, Who};
 use windlass_http::{ROLES, role_word};
 use windlass_store::fresh;
 
@@ -71,7 +71,8 @@ pub async fn queues(command: QueuesCommand, create: bool, door: &ApiClient, out:
                 backoff: None,
             };
             defaults.check()?;
-            door.set_queue(Name::parse("queue", settings.queue)?, defaults).await?
+            let mode = settings.mode.as_deref().map(QueueMode::parse).transpose()?;
+            door.set_queue(Name::parse("queue", settings.queue)?, defaults, mode).await?
         }
     };
     show::reply(out, &reply, |out, value| show_queues(out, std::slice::from_ref(&value["queue"])));
@@ -111,11 +112,12 @@ pub fn show_queues(out: &Out, queues: &[Value]) {
         };
         let due = format!("{}{more}", text(&queue["due"]));
         let defaults = Some(text(&queue["defaults"])).filter(|text| text != "{}").unwrap_or_default();
-        vec![text(&queue["name"]), status.to_owned(), due, moment(&queue["oldest_due_at"]), defaults, by]
+        let (oldest, mode) = (moment(&queue["oldest_due_at"]), text(&queue["mode"]));
+        vec![text(&queue["name"]), status.to_owned(), mode, due, oldest, defaults, by]
     };
     let rows: Vec<_> = queues.iter().map(row).collect();
     out.table(
-        &["QUEUE", "STATUS", "DUE", "OLDEST DUE", "DEFAULTS", "PAUSED"],
+        &["QUEUE", "STATUS", "MODE", "DUE", "OLDEST DUE", "DEFAULTS", "PAUSED"],
         &rows,
         "no queue has a job or a setting",
     );

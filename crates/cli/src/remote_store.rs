@@ -237,12 +237,12 @@ impl RemoteStore {
     async fn report(&self, report: &PutWorker) -> StoreResult<Worker> {
         let mut body = Doc::default();
         body.put("queues", &report.queues).put("kinds", &report.kinds).put("capacity", report.capacity);
-        body.put("labels", &report.labels).put("draining", report.draining);
+        body.put("slots", &report.slots).put("labels", &report.labels).put("draining", report.draining);
         body.put("ttl", seconds(report.ttl_ms.get()));
         let path = format!("/v1/workers/{}", encoded(report.id.as_str()));
         let reply = self.ask("PUT", &path, &body, PATIENCE).await?;
         let now = fresh::wall_clock();
-        let PutWorker { id, queues, kinds, capacity, labels, ttl_ms, .. } = report.clone();
+        let PutWorker { id, queues, kinds, capacity, slots, labels, ttl_ms, .. } = report.clone();
         let draining = reply.value["worker"]["draining"] == true;
         let expires_at = now.plus_ms(ttl_ms.get());
         Ok(Worker {
@@ -250,6 +250,7 @@ impl RemoteStore {
             queues,
             kinds,
             capacity,
+            slots,
             labels,
             draining,
             started_at: now,

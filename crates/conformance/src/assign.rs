@@ -51,7 +51,7 @@ pub async fn an_assigned_job_is_started_by_its_worker_and_nobody_else(bed: Bed) 
     let row = bed.row(id).await;
     assert_eq!((row.worker_id, row.epoch, row.assignment), (Some(who("w1")), Some(epoch), Some(2)));
     assert_eq!((row.due_at, row.deadline_at, row.attempt), (None, at(5_000), 0));
-    assert_eq!(bed.claims("w1", 9, at(1)).await, [], "an assigned job is not claimed");
+    assert_eq!(bed.claims("w2", 9, at(1)).await, [], "it is not another's to claim");
     let by_id = bed.claims_by_id("w1", id, at(1)).await;
     assert_eq!(by_id, Err(Refusal::NotClaimable(Status::Assigned)));
     let before = bed.snapshot(id).await;

@@ -13,6 +13,7 @@ pub mod append;
 pub mod approve;
 pub mod assign;
 pub mod claim;
+pub mod dispatch;
 pub mod enqueue;
 pub mod faults;
 pub mod feed;
@@ -84,6 +85,7 @@ macro_rules! suite {
         $crate::approve_laws!($($make)*);
         $crate::vote_laws!($($make)*);
         $crate::assign_laws!($($make)*);
+        $crate::dispatch_laws!($($make)*);
         $crate::term_laws!($($make)*);
         $crate::schedule_laws!($($make)*);
         $crate::trigger_laws!($($make)*);

@@ -85,7 +85,7 @@ pub async fn a_pause_is_audited_once_per_change(bed: Bed) {
 /// R12, M9
 pub async fn queue_settings_are_checked_and_audited(bed: Bed) {
     let puts = |defaults| {
-        let request = PutQueue { name: name("q"), defaults, actor: ann() };
+        let request = PutQueue { name: name("q"), defaults, mode: None, actor: ann() };
         let store = bed.store.clone();
         async move { store.put_queue(request, at(0)).await.expect("the store answers") }
     };
@@ -138,6 +138,7 @@ fn a_worker(id: &str) -> PutWorker {
         queues: vec![name("b"), name("a")],
         kinds: vec![name("work")],
         capacity: 3,
+        slots: [(name("a"), 2)].into(),
         labels,
         draining: false,
         ttl_ms: LeaseMs::new(10_000).expect("a lease"),
@@ -156,6 +157,7 @@ pub async fn a_worker_reports_itself_and_is_forgotten(bed: Bed) {
         queues: request.queues.clone(),
         kinds: request.kinds.clone(),
         capacity: 3,
+        slots: request.slots.clone(),
         labels: request.labels.clone(),
         draining: false,
         started_at: time(0),

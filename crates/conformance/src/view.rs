@@ -142,6 +142,7 @@ pub async fn a_worker_that_cannot_take_the_job_does_not_count(bed: Bed) {
         queues: vec![name(queue)],
         kinds: kinds.iter().map(|k| name(k)).collect(),
         capacity: 1,
+        slots: Default::default(),
         labels: serde_json::Map::new(),
         draining,
         ttl_ms: LeaseMs::DEFAULT,

@@ -91,6 +91,8 @@ impl Job {
                 self.worker_id = Some(d.worker.clone());
                 self.epoch = Some(d.epoch);
                 self.assignment = Some(event.version);
+                self.waiting_for = None;
+                self.wait_name = None;
             }
             EventKind::JobOrphaned => {
                 self.let_go();
@@ -113,6 +115,7 @@ impl Job {
                 self.error_code = Some(d.code.clone());
             }
             EventKind::JobReleased(d) => {
+                self.crashes += i32::from(d.lost);
                 self.let_go();
                 self.status = Status::Retry;
                 self.due_at = Some(d.due_at);

@@ -260,21 +260,26 @@ fn claim(job: &Job, by: &Claim, now: Timestamp) -> Result<Move, Refusal> {
     if !job.is_due(now) || job.status.is_terminal() {
         return Err(Refusal::NotClaimable(job.status));
     }
-    if job.status == Status::Running {
-        if job.cancel_requested_at.is_some() {
-            return Ok(cancelled(job, Actor::engine(), Some("the lease was lost".into()), now));
-        }
-        if job.is_past_deadline(now) {
-            return Ok(time_out(job, now));
-        }
-        if job.crashes + 1 >= limits::CRASHES_MAX {
-            let lost = job.crashes + 1;
-            let message =
-                format!("{lost} leases were lost with nothing recorded between; it may kill its worker");
-            return Ok(fail(job, Who::word("crashed"), &message, now));
-        }
+    if let Some(end) = end_lost(job, now) {
+        return Ok(end);
     }
     Ok(hold(job.clone(), by, Actor::worker(&by.worker), EventKind::JobClaimed, now))
+}
+
+/// What becomes of a run whose lease is over, unless it is to be executed again.
+fn end_lost(job: &Job, now: Timestamp) -> Option<Move> {
+    if job.status != Status::Running {
+        return None;
+    }
+    if job.cancel_requested_at.is_some() {
+        return Some(cancelled(job, Actor::engine(), Some("the lease was lost".into()), now));
+    }
+    if job.is_past_deadline(now) {
+        return Some(time_out(job, now));
+    }
+    let lost = job.crashes + 1;
+    let message = || format!("{lost} leases were lost with nothing recorded between; it may kill its worker");
+    (lost >= limits::CRASHES_MAX).then(|| fail(job, Who::word("crashed"), &message(), now))
 }
 
 /// A claim of a row that nobody holds, as [`decide`] decides it, for whoever hands out many: the row is given away, not
@@ -298,10 +303,17 @@ fn assign(job: &Job, to: event::Assigned, now: Timestamp) -> Result<Move, Refusa
     if job.status.is_terminal() {
         return Err(Refusal::Finished(job.status));
     }
-    if !matches!(job.status, Status::Pending | Status::Retry | Status::Orphaned) || !job.is_due(now) {
+    if !job.is_due(now) {
         return Err(Refusal::NotClaimable(job.status));
     }
     let leader = Actor::try_from(format!("leader:{}", to.epoch))?;
+    if let Some(end) = end_lost(job, now) {
+        return Ok(end);
+    }
+    if job.status == Status::Running {
+        let released = event::Released { due_at: now, lost: true };
+        return Ok(Move::new(job, now, leader, EventKind::JobReleased(released)).done());
+    }
     Ok(Move::new(job, now, leader, EventKind::JobAssigned(to)).done())
 }
 

@@ -115,7 +115,7 @@ events! {
         JobAssigned(Assigned) = "job_assigned",
         /// An attempt failed and will be repeated; the payload is the error.
         JobRetried(Retried) = "job_retried",
-        /// A worker gave it back without using a retry.
+        /// A worker gave it back without using a retry, or a leader took back what a lost worker held.
         JobReleased(Released) = "job_released",
         /// It gave up; the payload is the error.
         JobFailed(Failed) = "job_failed",
@@ -189,6 +189,9 @@ details! {
     Released {
         /// When it is due again.
         due_at: Timestamp,
+        /// Whether nobody gave it back: its lease was over, which counts as a crash.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        lost: bool,
     }
     /// Detail of [`EventKind::JobFailed`].
     Failed {

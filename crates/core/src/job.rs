@@ -1,6 +1,7 @@
 //! The job: what is asked for, what never changes about it, and the narrow row that says where it stands.
 
 use crate::backoff::Backoff;
+use crate::dispatch::Requires;
 use crate::event::{EventKind, Unreadable};
 use crate::ids::JobId;
 use crate::lease::{LeaseHash, LeaseMs, Token};
@@ -93,6 +94,9 @@ pub struct Facts {
     /// Its unique key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unique: Option<Unique>,
+    /// Labels that a worker must have to be assigned it. Only queues in mode push look at them.
+    #[serde(default, skip_serializing_if = "Requires::is_empty")]
+    pub requires: Requires,
 }
 
 fn is_zero(n: &i32) -> bool {
@@ -140,6 +144,7 @@ impl Facts {
             tags: Vec::new(),
             metadata: Metadata::new(),
             unique: None,
+            requires: Requires::new(),
         }
     }
 
@@ -178,6 +183,10 @@ impl Facts {
         }
         limits::count("tags", self.tags.len(), limits::TAGS_MAX)?;
         check_metadata(&self.metadata)?;
+        limits::count("requires", self.requires.len(), limits::REQUIRES_MAX)?;
+        for value in self.requires.values() {
+            limits::text("requires", value, limits::LABEL_MAX_BYTES)?;
+        }
         if let Some(unique) = &self.unique {
             unique.check()?;
         }

@@ -15,6 +15,7 @@
 //! | what a job's end entails | [`end`] |
 //! | waits and approvals | [`wait`], [`approve`] |
 //! | what operators and leaders do | [`operate`], [`bulk`], [`term`] |
+//! | which worker of a push queue gets which job | [`dispatch`] |
 //! | jobs by the clock | [`schedule`] |
 //! | queues, workers, access keys, the audit | [`registry`] |
 //! | what the log must say of keys and approvals | [`explain`] |
@@ -35,6 +36,7 @@ pub mod blocked;
 pub mod bulk;
 mod canonical;
 pub mod decide;
+pub mod dispatch;
 pub mod end;
 pub mod enqueue;
 pub mod event;
@@ -79,7 +81,7 @@ pub use outcome::{Failure, Outcome};
 pub use payload::Payload;
 pub use problem::{Fingerprint, Problem, ProblemState};
 pub use refusal::{Answer, Done, Refusal};
-pub use registry::{AccessKey, AuditEntry, LogLine, Queue, QueueDefaults, Role, Worker};
+pub use registry::{AccessKey, AuditEntry, LogLine, Queue, QueueDefaults, QueueMode, Role, Worker};
 pub use status::Status;
 pub use term::Term;
 pub use time::Timestamp;

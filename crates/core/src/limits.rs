@@ -12,6 +12,10 @@ pub const ID_TEXT_MAX_BYTES: usize = 128;
 pub const ACTOR_MAX_BYTES: usize = 160;
 /// Most tags on one job.
 pub const TAGS_MAX: usize = 16;
+/// Most labels that one job requires of its worker.
+pub const REQUIRES_MAX: usize = 16;
+/// Longest value of such a label, in bytes.
+pub const LABEL_MAX_BYTES: usize = 256;
 /// Longest unique key, event key or idempotency key, in bytes.
 pub const KEY_MAX_BYTES: usize = 512;
 /// Largest payload, result, checkpoint and step value that any setting allows, in bytes (16 MiB).

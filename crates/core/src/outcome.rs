@@ -162,7 +162,8 @@ pub(crate) fn settle(job: &Job, hash: LeaseHash, outcome: Outcome, now: Timestam
             if job.cancel_requested_at.is_some() {
                 stop(None)
             } else {
-                Move::new(job, now, holder(job), EventKind::JobReleased(event::Released { due_at }))
+                let released = event::Released { due_at, lost: false };
+                Move::new(job, now, holder(job), EventKind::JobReleased(released))
             }
         }
         Outcome::TimeOut if job.cancel_requested_at.is_some() => stop(None),

@@ -12,6 +12,7 @@ use crate::name::{Actor, Key, Name, Who};
 use crate::refusal::Refusal;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Defaults that jobs of a queue fall back to.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -52,6 +53,36 @@ impl QueueDefaults {
     }
 }
 
+/// How jobs of a queue reach workers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueMode {
+    /// Workers take them.
+    #[default]
+    Pull,
+    /// The leader assigns them, to the least loaded worker whose labels match.
+    Push,
+}
+
+impl QueueMode {
+    /// The word for it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pull => "pull",
+            Self::Push => "push",
+        }
+    }
+
+    /// Reads the word.
+    pub fn parse(word: &str) -> Result<Self, Invalid> {
+        match word {
+            "pull" => Ok(Self::Pull),
+            "push" => Ok(Self::Push),
+            other => Err(Invalid::new("mode", other, "must be pull or push")),
+        }
+    }
+}
+
 /// A queue as it is kept: only queues with a setting have a row, others exist by having jobs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Queue {
@@ -61,12 +92,19 @@ pub struct Queue {
     pub paused: Option<(Timestamp, Actor)>,
     /// What its jobs fall back to.
     pub defaults: QueueDefaults,
+    /// How its jobs reach workers.
+    pub mode: QueueMode,
 }
 
 impl Queue {
     /// A queue without a setting.
     pub fn new(name: Name) -> Self {
-        Self { name, paused: None, defaults: QueueDefaults::default() }
+        Self { name, paused: None, defaults: QueueDefaults::default(), mode: QueueMode::default() }
+    }
+
+    /// Whether a worker may take a job from it that it was not assigned.
+    pub fn is_open(&self) -> bool {
+        self.paused.is_none() && self.mode == QueueMode::Pull
     }
 }
 
@@ -77,6 +115,8 @@ pub struct PutQueue {
     pub name: Name,
     /// What its jobs fall back to.
     pub defaults: QueueDefaults,
+    /// How its jobs reach workers; as before when absent.
+    pub mode: Option<QueueMode>,
     /// Who sets them.
     pub actor: Actor,
 }
@@ -85,17 +125,24 @@ impl PutQueue {
     /// The queue with these settings; none if it has them.
     pub fn decide(&self, before: Option<&Queue>) -> Result<Option<(Queue, WriteAudit)>, Invalid> {
         self.defaults.check()?;
-        if before.is_some_and(|queue| queue.defaults == self.defaults) {
+        let queue = before.cloned().unwrap_or_else(|| Queue::new(self.name.clone()));
+        let after = Queue { defaults: self.defaults, mode: self.mode.unwrap_or(queue.mode), ..queue };
+        if before == Some(&after) {
             return Ok(None);
         }
-        let json = |defaults| serde_json::to_value(defaults).unwrap_or_default();
+        let json = |queue: &Queue| {
+            let mut settings = serde_json::to_value(queue.defaults).unwrap_or_default();
+            if let (Some(settings), QueueMode::Push) = (settings.as_object_mut(), queue.mode) {
+                settings.insert("mode".to_owned(), queue.mode.as_str().into());
+            }
+            settings
+        };
         let detail = Metadata::from_iter([
-            ("before".to_owned(), before.map_or(serde_json::Value::Null, |queue| json(queue.defaults))),
-            ("after".to_owned(), json(self.defaults)),
+            ("before".to_owned(), before.map_or(serde_json::Value::Null, json)),
+            ("after".to_owned(), json(&after)),
         ]);
-        let queue = before.cloned().unwrap_or_else(|| Queue::new(self.name.clone()));
         let audit = WriteAudit::of(self.actor.clone(), "queue.put", &self.name, detail);
-        Ok(Some((Queue { defaults: self.defaults, ..queue }, audit)))
+        Ok(Some((after, audit)))
     }
 }
 
@@ -124,6 +171,9 @@ impl PauseQueue {
     }
 }
 
+/// How many jobs of a queue at once.
+pub type Slots = BTreeMap<Name, i32>;
+
 /// A worker process: fresh identity per process start.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Worker {
@@ -135,7 +185,9 @@ pub struct Worker {
     pub kinds: Vec<Name>,
     /// How many jobs at once.
     pub capacity: i32,
-    /// Labels for people.
+    /// How many of them from one queue, where that is less.
+    pub slots: Slots,
+    /// Labels, for people and for what jobs of push queues require.
     pub labels: Metadata,
     /// Whether it takes no more.
     pub draining: bool,
@@ -148,6 +200,11 @@ pub struct Worker {
 }
 
 impl Worker {
+    /// Whether it will start nothing more of what it was assigned: it does not report any more, or is drained.
+    pub fn is_gone(&self, now: Timestamp) -> bool {
+        self.expires_at <= now || self.draining
+    }
+
     /// Whether it is there and takes jobs of this queue and kind.
     pub fn takes(&self, queue: &Name, kind: &Name, now: Timestamp) -> bool {
         self.expires_at > now
@@ -168,7 +225,9 @@ pub struct PutWorker {
     pub kinds: Vec<Name>,
     /// How many jobs at once.
     pub capacity: i32,
-    /// Labels for people.
+    /// How many of them from one queue, where that is less.
+    pub slots: Slots,
+    /// Labels, for people and for what jobs of push queues require.
     pub labels: Metadata,
     /// Whether it takes no more; also set by [`DrainWorker`] and never unset by a report.
     pub draining: bool,
@@ -184,6 +243,7 @@ impl PutWorker {
             queues: self.queues.clone(),
             kinds: self.kinds.clone(),
             capacity: self.capacity,
+            slots: self.slots.clone(),
             labels: self.labels.clone(),
             draining: self.draining || before.is_some_and(|worker| worker.draining),
             started_at: before.map_or(now, |worker| worker.started_at),

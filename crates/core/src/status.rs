@@ -110,7 +110,18 @@ pub const TRANSITIONS: &[Transition] = &[
         &[Running, Cancelled, Retry, TimedOut, Failed],
         "the lease is over: handed out again, or settled (cancel requested, timeout, crash limit)",
     ),
-    row("assign", &[Pending, Retry, Orphaned], &[Assigned], "leader only, under its epoch"),
+    row(
+        "assign",
+        &[Pending, Retry, Orphaned, Waiting],
+        &[Assigned],
+        "leader only, under its epoch; due. Waiting only when woken",
+    ),
+    row(
+        "assign",
+        &[Running],
+        &[Retry, Cancelled, TimedOut, Failed],
+        "the lease is over: back in line, or settled (cancel requested, timeout, crash limit)",
+    ),
     row("start", &[Assigned], &[Running], "the assigned worker only; attempt + 1 and a new lease"),
     row("orphan", &[Assigned], &[Orphaned], "not started in time and the worker is gone"),
     row("complete", &[Running], &[Completed], "needs the lease"),
@@ -170,7 +181,7 @@ mod tests {
              assigned>running assigned>orphaned assigned>cancelled \
              running>retry running>waiting running>completed running>failed running>timed_out running>cancelled \
              retry>assigned retry>running retry>failed retry>cancelled \
-             waiting>running waiting>failed waiting>cancelled \
+             waiting>assigned waiting>running waiting>failed waiting>cancelled \
              orphaned>assigned orphaned>running orphaned>cancelled \
              failed>pending timed_out>pending cancelled>pending"
         );

@@ -12,7 +12,7 @@ use crate::offer::Offers;
 use crate::policy::{Policies, Policy};
 use crate::repeat::Pause;
 use crate::run::at;
-use crate::service::{Leader, Scheduler, Sweeper, TriggerProcessor};
+use crate::service::{Dispatcher, Leader, Scheduler, Sweeper, TriggerProcessor};
 use crate::settle::{self, Ended};
 use crate::shutdown::{Level, Shutdown};
 use crate::task::{inside, keep, panic_message};
@@ -49,7 +49,7 @@ pub(crate) struct Shared {
     pub(crate) renewal_store: OnceLock<Arc<dyn Store>>,
     pub(crate) identity: Who,
     pub(crate) labels: Metadata,
-    /// Whether it fires schedules when it leads.
+    /// Whether it fires schedules and assigns jobs when it leads.
     pub(crate) schedules: bool,
     pub(crate) lines: Vec<Arc<Line>>,
     pub(crate) handlers: Handlers,
@@ -212,16 +212,24 @@ async fn sweep(shared: Arc<Shared>) {
     sweeper.run(Shutdown::new()).await;
 }
 
-/// Fires schedules and processes kept events of triggers while this worker leads, if it was told to.
+/// Fires schedules, assigns jobs of push queues and processes kept events of triggers while this worker leads, if it was told to.
 async fn schedules(shared: Arc<Shared>) {
     if shared.schedules
         && let Some(store) = &shared.store
     {
         let leader = Leader::new(Arc::clone(store), shared.identity.clone());
         let scheduler = Scheduler::new(Arc::clone(store), leader.leading());
+        let dispatcher = Dispatcher::new(Arc::clone(store), leader.leading());
         let triggers = TriggerProcessor::new(Arc::clone(store), leader.leading());
         let asked = || shared.asked.clone();
-        let all = async { tokio::join!(leader.run(asked()), scheduler.run(asked()), triggers.run(asked())) };
+        let all = async {
+            tokio::join!(
+                leader.run(asked()),
+                scheduler.run(asked()),
+                dispatcher.run(asked()),
+                triggers.run(asked())
+            )
+        };
         inside(&shared.handlers_on, all).await;
     }
     std::future::pending().await

@@ -4,7 +4,7 @@
 //! for jobs that were enqueued without one, as far as a worker can: timeout, lease and backoff. Retries and grace are
 //! the row's own and are fixed when the job is made.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use windlass_core::{Facts, Name, QueueDefaults, Who};
 
 /// Retries, timeout, lease, grace and backoff; what is left out is decided further down the line.
@@ -16,6 +16,7 @@ pub struct Policies {
     kinds: HashMap<Name, Policy>,
     agents: HashMap<Who, Policy>,
     queues: HashMap<Name, Policy>,
+    pushed: HashSet<Name>,
     default: Policy,
 }
 
@@ -43,6 +44,16 @@ impl Policies {
     /// What jobs of queues fall back to, as the store has it; replaces what was known of queues.
     pub fn set_queues(&mut self, queues: impl IntoIterator<Item = (Name, Policy)>) {
         self.queues = queues.into_iter().collect();
+    }
+
+    /// Which queues are in mode push, as the store has it.
+    pub fn set_pushed(&mut self, queues: impl IntoIterator<Item = Name>) {
+        self.pushed = queues.into_iter().collect();
+    }
+
+    /// Whether a queue is in mode push, as far as is known.
+    pub fn is_pushed(&self, queue: &Name) -> bool {
+        self.pushed.contains(queue)
     }
 
     /// The policy of a job of this kind, agent and queue that says `own` of itself.

@@ -38,6 +38,7 @@ async fn report(shared: &Arc<Shared>, defaults: bool) -> StoreResult<()> {
         queues: shared.lines.iter().map(|line| line.queue.clone()).collect(),
         kinds: shared.kinds.clone(),
         capacity: i32::try_from(shared.capacity()).unwrap_or(i32::MAX),
+        slots: shared.lines.iter().map(|line| (line.queue.clone(), line.concurrency as i32)).collect(),
         labels: shared.labels.clone(),
         draining: false,
         ttl_ms: LeaseMs::DEFAULT,

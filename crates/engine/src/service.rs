@@ -1,5 +1,6 @@
 //! The living parts that servers and workers run alike, each over a store and ignorant of the rest.
 
+mod dispatcher;
 mod leader;
 mod live_settings;
 mod queue_policies;
@@ -7,6 +8,7 @@ mod scheduler;
 mod sweeper;
 mod trigger_processor;
 
+pub use dispatcher::Dispatcher;
 pub use leader::{Leader, Leading};
 pub use live_settings::LiveSettings;
 pub use queue_policies::QueuePolicies;

@@ -48,6 +48,8 @@ pub(crate) struct App {
     pub(crate) comment_every: Duration,
     /// When streams and waiting claims end.
     pub(crate) ending: Shutdown,
+    /// This server leads no more, and another can.
+    pub(crate) resigned: Notify,
     is_loopback: AtomicBool,
 }
 
@@ -76,6 +78,7 @@ impl App {
             lease_ms,
             comment_every,
             ending: Shutdown::new(),
+            resigned: Notify::new(),
             is_loopback: AtomicBool::new(false),
             store,
         }

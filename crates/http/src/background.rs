@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use windlass_core::Who;
 use windlass_engine::Shutdown;
-use windlass_engine::service::{Leader, Scheduler, Sweeper, TriggerProcessor};
+use windlass_engine::service::{Dispatcher, Leader, Scheduler, Sweeper, TriggerProcessor};
 use windlass_store::fresh;
 
 /// How often what was measured is tidied.
@@ -62,15 +62,22 @@ async fn tidy(app: Arc<App>) {
     }
 }
 
-/// Fires schedules and processes kept events of triggers while this server leads.
+/// Fires schedules, assigns jobs of push queues and processes kept events of triggers while this server leads.
 async fn schedule(app: Arc<App>) {
     let name: String = fresh::random::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
     let Ok(holder) = Who::try_from(format!("server-{name}")) else { return };
     let leader = Leader::new(Arc::clone(&app.store), holder);
     let scheduler = Scheduler::new(Arc::clone(&app.store), leader.leading());
+    let dispatcher = Dispatcher::new(Arc::clone(&app.store), leader.leading());
     let triggers = TriggerProcessor::new(Arc::clone(&app.store), leader.leading());
     let ending = || app.ending.clone();
-    tokio::join!(leader.run(ending()), scheduler.run(ending()), triggers.run(ending()));
+    tokio::join!(
+        leader.run(ending()),
+        scheduler.run(ending()),
+        dispatcher.run(ending()),
+        triggers.run(ending())
+    );
+    app.resigned.notify_one();
     std::future::pending().await
 }
 

@@ -24,9 +24,9 @@ use windlass_core::limits::{CLAIM_MAX, count, within};
 use windlass_core::span::within_ms;
 use windlass_core::{Invalid, Name, Secret, Who};
 use windlass_engine::Level;
-use windlass_store::{ClaimMany, ClaimOne, Claimed, Store, fresh};
+use windlass_store::{ClaimMany, ClaimOne, Claimed, Start, Store, fresh};
 
-objects!(ClaimBody, ClaimOneBody);
+objects!(ClaimBody, ClaimOneBody, StartBody);
 
 /// The longest that a claim may wait, in milliseconds.
 const WAIT_MAX_MS: i64 = 60_000;
@@ -147,8 +147,39 @@ pub(crate) async fn claim_one(call: Call) -> Reply {
     ok(&OneJob { job: JobShape::claimed(claimed) })
 }
 
-/// What waiting claims have in common when one's finding nothing means that the others would not either.
-type Wish = (Vec<Name>, Vec<Name>);
+/// Which assignment a worker starts.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schema(as = Start)]
+pub(crate) struct StartBody {
+    /// Who starts: the worker that the job is assigned to.
+    worker_id: String,
+    /// Which assignment, as the job shows it.
+    assignment: i64,
+    /// The epoch of that assignment.
+    epoch: i64,
+    /// 64 hex digits made by the worker: the same secret again returns the job that it started.
+    #[serde(default)]
+    secret: Option<String>,
+    /// For how long; the server's default lease.
+    #[serde(default)]
+    lease: Option<Span>,
+}
+
+/// `POST /v1/jobs/{id}/start`
+pub(crate) async fn start(call: Call) -> Reply {
+    let body: StartBody = call.body()?;
+    let job = call.job_id()?;
+    call.check_job(job).await?;
+    let claim = claim_of(&call.app, &body.worker_id, body.secret.as_deref(), body.lease)?;
+    let request = Start { job, assignment: body.assignment, epoch: body.epoch, claim };
+    let claimed = known(|| call.app.store.start(request.clone(), None)).await??;
+    ok(&OneJob { job: JobShape::claimed(claimed) })
+}
+
+/// What waiting claims have in common when one's finding nothing means that the others would not either: queues, kinds and,
+/// where a queue is in mode push, the worker.
+type Wish = (Vec<Name>, Vec<Name>, Option<Who>);
 /// Those who wait for the same, in the order they came; the first one looks.
 type Lines = HashMap<Wish, VecDeque<Arc<Notify>>>;
 
@@ -201,7 +232,10 @@ impl ClaimQueue {
         }
         let ending = app.ending.reached(Level::Graceful);
         tokio::pin!(ending);
-        let place = self.stand((request.queues.clone(), request.kinds.clone()));
+        let policies = app.policies().await?;
+        let is_own = request.queues.iter().any(|queue| policies.is_pushed(queue));
+        let own = is_own.then(|| request.claim.worker.clone());
+        let place = self.stand((request.queues.clone(), request.kinds.clone(), own));
         tokio::select! {
             () = place.turn.notified() => {}
             () = sleep_until(until) => return Ok(Vec::new()),

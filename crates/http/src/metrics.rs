@@ -3,7 +3,9 @@
 
 use crate::app::App;
 use axum::http::{Method, StatusCode};
-use metrics::{Counter, Histogram, Recorder, counter, describe_counter, describe_histogram, histogram};
+use metrics::{
+    Counter, Histogram, Recorder, counter, describe_counter, describe_gauge, describe_histogram, histogram,
+};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use metrics_util::layers::FanoutBuilder;
 use std::collections::HashMap;
@@ -57,6 +59,10 @@ fn handle(also: Option<Also>) -> (Option<&'static PrometheusHandle>, bool) {
         describe_counter!("windlass_http_requests_total", "requests answered, by method, route and status");
         describe_histogram!("windlass_http_request_duration_seconds", "how long requests took");
         describe_counter!("windlass_lease_lost_total", "leases that were lost");
+        describe_gauge!("windlass_leader", "whether this process leads: 1 or 0");
+        describe_gauge!("windlass_leader_epoch", "the epoch under which this process led last");
+        describe_counter!("windlass_leader_changes_total", "how often this process became leader");
+        describe_counter!("windlass_assigned_total", "jobs of push queues that this process assigned");
         describe_counter!("windlass_access_refused_total", "requests refused for want of a right, by code");
         describe_counter!(
             "windlass_refusals_unrecorded_total",

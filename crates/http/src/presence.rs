@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
+use windlass_core::registry::Slots;
 use windlass_core::{LeaseMs, Metadata, Name, Who, Worker};
 use windlass_store::{ClaimMany, PutWorker};
 
@@ -88,6 +89,7 @@ fn report(call: &Call, claim: &ClaimMany, known: Option<Worker>) -> PutWorker {
         queues,
         kinds,
         capacity: capacity.max(i32::try_from(claim.max).unwrap_or(i32::MAX)),
+        slots: Slots::new(),
         labels,
         draining: false,
         ttl_ms: LeaseMs::new(TTL_MS).unwrap_or(LeaseMs::DEFAULT),

@@ -7,7 +7,7 @@ use crate::shape::registry::QueueShape;
 use crate::shape::time::Span;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use windlass_core::{Backoff, Count, Name, Queue, QueueDefaults};
+use windlass_core::{Backoff, Count, Name, Queue, QueueDefaults, QueueMode};
 use windlass_store::{PauseQueue, PutQueue, QueueState};
 
 objects!(QueueBody);
@@ -40,7 +40,7 @@ pub(crate) async fn queues(call: Call) -> Reply {
     ok(&QueuesPage { queues: visible.map(shape).collect() })
 }
 
-/// What a queue's jobs fall back to. What is left out is unset.
+/// What a queue's jobs fall back to, and how they reach workers. What is left out is unset; the mode stays as it is.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = QueueSettings)]
@@ -61,6 +61,10 @@ pub(crate) struct QueueBody {
     /// How retries are spaced.
     #[serde(default)]
     backoff: Option<BackoffShape>,
+    /// `pull`: workers take its jobs; `push`: the leader assigns them, to workers whose labels match.
+    #[serde(default)]
+    #[schema(example = "push")]
+    mode: Option<String>,
 }
 
 /// A queue after it was changed.
@@ -81,7 +85,9 @@ pub(crate) async fn put(call: Call) -> Reply {
         grace_ms: body.grace.map(Span::ms),
         backoff: body.backoff.map(Backoff::from),
     };
-    call.store().put_queue(PutQueue { name: name.clone(), defaults, actor: call.actor() }, None).await??;
+    let mode = body.mode.as_deref().map(QueueMode::parse).transpose()?;
+    let request = PutQueue { name: name.clone(), defaults, mode, actor: call.actor() };
+    call.store().put_queue(request, None).await??;
     call.app.defaults.forget();
     show(&call, name).await
 }
@@ -104,8 +110,7 @@ async fn set_paused(call: &Call, pause: bool) -> Reply {
 
 /// A queue that nobody set anything for, with nothing due in it.
 fn unset(name: Name) -> QueueState {
-    let queue = Queue { name, paused: None, defaults: QueueDefaults::default() };
-    QueueState { queue, due: Count::default(), oldest_due_at: None }
+    QueueState { queue: Queue::new(name), due: Count::default(), oldest_due_at: None }
 }
 
 async fn show(call: &Call, name: Name) -> Reply {

@@ -187,6 +187,11 @@ fn holders() -> Vec<Route> {
             .takes::<claim::ClaimOneBody>()
             .gives::<operate::OneJob>(200)
             .refuses(&["not_found", "job_finished", "not_claimable"]),
+        post("/v1/jobs/{id}/start", "start a job that was assigned to this worker", claim::start)
+            .may(W)
+            .takes::<claim::StartBody>()
+            .gives::<operate::OneJob>(200)
+            .refuses(&["not_found", "job_finished", "not_assigned"]),
         post("/v1/heartbeat", "renew leases", lease::heartbeat)
             .may(W)
             .or_lease()

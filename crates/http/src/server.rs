@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream, ToSocketAddrs};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tower::ServiceExt;
 use windlass_core::LeaseMs;
 use windlass_engine::{Level, Shutdown};
@@ -35,6 +35,8 @@ const STALLED: Duration = Duration::from_secs(60);
 const DEADLINE: Duration = Duration::from_secs(30);
 /// How often a silent stream says that it is there.
 const COMMENT: Duration = Duration::from_secs(15);
+/// How long the end waits for this server to resign as leader, so that another leads at once.
+const RESIGNING: Duration = Duration::from_secs(2);
 /// The most connections at once; more wait to be accepted.
 const CONNECTIONS: usize = 20_000;
 
@@ -267,6 +269,9 @@ impl Server {
             tracing::warn!(connections = connections.len(), "requests did not end in time and are cut off");
         }
         connections.shutdown().await;
+        if self.schedules && timeout(RESIGNING, app.resigned.notified()).await.is_err() {
+            tracing::debug!("the leader's term could not be resigned; it ends by itself");
+        }
         parts.shutdown().await;
         Ok(())
     }

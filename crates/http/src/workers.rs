@@ -10,8 +10,10 @@ use crate::shape::object::objects;
 use crate::shape::registry::{AuditShape, WorkerShape};
 use crate::shape::time::Span;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use windlass_core::limits::{PAGE_MAX, count, within};
+use windlass_core::registry::Slots;
 use windlass_core::{AuditEntry, Invalid, LeaseMs, Metadata, Name, Role, Timestamp, Who, Worker};
 use windlass_store::{DrainWorker, PutWorker, ReadAudit, fresh};
 
@@ -58,7 +60,11 @@ pub(crate) struct WorkerBody {
     #[serde(default)]
     #[schema(minimum = 0)]
     capacity: Option<i64>,
-    /// Labels for people.
+    /// How many of them from a queue, where that is less: a number for each such queue.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    slots: Option<BTreeMap<String, i64>>,
+    /// Labels, for people and for what jobs of push queues require.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     labels: Option<Metadata>,
@@ -103,6 +109,7 @@ pub(crate) async fn put(call: Call) -> Reply {
         queues,
         kinds: names("kinds", &body.kinds.unwrap_or_default())?,
         capacity: within("capacity", body.capacity.unwrap_or(1), 0, CAPACITY_MAX)? as i32,
+        slots: slots(body.slots.unwrap_or_default())?,
         labels,
         draining: false,
         ttl_ms: lease_ms("ttl", body.ttl)?.map_or_else(|| LeaseMs::new(60_000), Ok)?,
@@ -114,6 +121,14 @@ pub(crate) async fn put(call: Call) -> Reply {
         worker = call.store().drain_worker(request, None).await?.unwrap_or(worker);
     }
     ok(&OneWorker { worker: WorkerShape::of(worker, fresh::wall_clock()) })
+}
+
+fn slots(given: BTreeMap<String, i64>) -> Result<Slots, Invalid> {
+    count("slots", given.len(), NAMES_MAX)?;
+    let one = |(queue, most): (String, i64)| -> Result<(Name, i32), Invalid> {
+        Ok((Name::parse("slots", queue)?, within("slots", most, 0, CAPACITY_MAX)? as i32))
+    };
+    given.into_iter().map(one).collect()
 }
 
 async fn drain(call: &Call, id: Who, body: &WorkerBody) -> Reply {

@@ -28,6 +28,7 @@ const CONTRACT: &[(&str, &str)] = &[
     ("POST /v1/jobs/{id}/signal", "producer"),
     ("POST /v1/claim", "worker"),
     ("POST /v1/jobs/{id}/claim", "worker"),
+    ("POST /v1/jobs/{id}/start", "worker"),
     ("POST /v1/heartbeat", "worker or lease token"),
     ("POST /v1/settle", "worker"),
     ("POST /v1/jobs/{id}/complete", "worker or lease token"),

@@ -1,14 +1,58 @@
 //! Giving jobs to workers under a leader's epoch, and their start.
 
-use crate::state::{State, in_batch};
+use crate::index::id_of;
+use crate::state::{State, in_batch, page};
+use std::cmp::Reverse;
 use windlass_core::decide::Command;
 use windlass_core::event::Assigned;
+use windlass_core::limits::{PRIORITY_MAX, PRIORITY_MIN};
 use windlass_core::operate::assign;
 use windlass_core::term::may_assign;
-use windlass_core::{Answer, JobId, Refusal, Timestamp, Who};
-use windlass_store::{Assign, Claimed, Start};
+use windlass_core::{Answer, Cursor, Job, JobId, Name, Queue, QueueMode, Refusal, Timestamp, Who};
+use windlass_store::{Assign, Claimed, ReadUnassigned, Start, Unassigned, UnassignedPage, UnassignedPlace};
 
 impl State {
+    /// Due jobs of queues in mode push.
+    pub fn unassigned(&mut self, request: ReadUnassigned, now: Timestamp) -> UnassignedPage {
+        let is_push = |queue: &&Queue| queue.mode == QueueMode::Push && queue.paused.is_none();
+        let queues: Vec<Name> =
+            self.queues.values().filter(is_push).map(|queue| queue.name.clone()).collect();
+        let mut jobs = Vec::new();
+        for queue in &queues {
+            let place = request.after.iter().find(|place| place.queue == *queue);
+            self.line(queue, place, page(request.limit), now, &mut jobs);
+        }
+        UnassignedPage { queues, jobs }
+    }
+
+    fn line(
+        &self,
+        queue: &Name,
+        from: Option<&UnassignedPlace>,
+        limit: usize,
+        now: Timestamp,
+        jobs: &mut Vec<Unassigned>,
+    ) {
+        let (first, most) = (from.map_or(PRIORITY_MAX as i32, |place| place.priority), jobs.len() + limit);
+        for priority in (PRIORITY_MIN as i32..=first).rev() {
+            let begin = from.filter(|place| place.priority == priority);
+            let mut place = begin.map(|at| Cursor::Due(queue.clone(), Reverse(priority), at.due_at, at.id));
+            while jobs.len() < most
+                && let Some(next) = self.index.next_due(queue, priority, place.as_ref(), now).cloned()
+            {
+                jobs.extend(self.due_job(id_of(&next)));
+                place = Some(next);
+            }
+        }
+    }
+
+    fn due_job(&self, id: JobId) -> Option<Unassigned> {
+        let entry = self.entry(id).ok()?;
+        let Job { queue, kind, priority, due_at, .. } = entry.job.clone();
+        let requires = entry.facts().map(|facts| facts.requires.clone()).unwrap_or_default();
+        Some(Unassigned { id, queue, kind, priority, due_at: due_at?, requires })
+    }
+
     /// Gives jobs to workers. A leader whose term is over gives nothing.
     pub fn assign(&mut self, request: Assign, now: Timestamp) -> Vec<Answer> {
         let Assign { term, epoch, items, lapse_ms } = request;

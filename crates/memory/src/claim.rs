@@ -1,7 +1,7 @@
 //! Handing out due jobs: many by queue, or one by its id.
 
 use crate::index::id_of;
-use crate::state::State;
+use crate::state::{Entry, State};
 use windlass_core::decide::{Claim, Command, decide};
 use windlass_core::limits::{CLAIM_MAX, PRIORITY_MAX, PRIORITY_MIN};
 use windlass_core::step::{StepState, recorded, wake};
@@ -21,14 +21,41 @@ impl State {
         }
         let mut claimed = Vec::new();
         for (place, queue) in request.queues.iter().enumerate() {
-            if request.queues[..place].contains(queue) || self.is_paused(queue) {
+            if request.queues[..place].contains(queue) || !self.is_open(queue) {
                 continue;
             }
             for priority in (PRIORITY_MIN as i32..=PRIORITY_MAX as i32).rev() {
                 self.claim_line(queue, priority, &request, max, now, &mut claimed);
             }
         }
+        self.start_assigned(&request, max, now, &mut claimed);
         claimed
+    }
+
+    /// Starts what this worker was assigned.
+    fn start_assigned(
+        &mut self,
+        request: &ClaimMany,
+        max: usize,
+        now: Timestamp,
+        claimed: &mut Vec<Claimed>,
+    ) {
+        let ClaimMany { queues, kinds, claim, .. } = request;
+        let mine = |id: &JobId| {
+            let Ok(Entry { job, .. }) = self.entry(*id) else { return false };
+            job.status == Status::Assigned
+                && queues.contains(&job.queue)
+                && !self.is_paused(&job.queue)
+                && (kinds.is_empty() || kinds.contains(&job.kind))
+        };
+        let room = max.saturating_sub(claimed.len());
+        let ids: Vec<JobId> = self.index.of_worker(&claim.worker).filter(mine).take(room).collect();
+        for id in ids {
+            let Ok(Entry { job, .. }) = self.entry(id) else { continue };
+            let (assignment, epoch) = (job.assignment.unwrap_or_default(), job.epoch.unwrap_or_default());
+            let start = Command::Start { claim: claim.clone(), assignment, epoch };
+            claimed.extend(self.hand_out(id, start, claim, now));
+        }
     }
 
     /// Takes from one queue and priority until there is enough or nothing due.
@@ -65,7 +92,7 @@ impl State {
         if job.status.is_terminal() {
             return Err(Refusal::Finished(job.status));
         }
-        if self.is_paused(&job.queue) {
+        if !self.is_open(&job.queue) {
             return Err(Refusal::NotClaimable(job.status));
         }
         self.hand_out(request.job, Command::Claim(request.claim.clone()), &request.claim, now)

@@ -1,13 +1,13 @@
 //! What surrounds jobs: queues, workers, audit, access keys, remembered answers.
 
 use crate::state::{State, page};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::limits::ANSWER_KEPT_MS;
 use windlass_core::registry::KeyMaking;
 use windlass_core::{AccessKey, AuditEntry, Name, Queue, Refusal, Timestamp, Who, Worker};
 use windlass_store::{
-    DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, QueueState, ReadAudit, Remember,
-    RevokeAccessKey, WriteAudit,
+    Candidate, DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, QueueState,
+    ReadAudit, Remember, RevokeAccessKey, WriteAudit,
 };
 
 /// An answer that a repeated request gets back.
@@ -53,6 +53,28 @@ impl State {
             })
         };
         names.into_iter().filter_map(state).collect()
+    }
+
+    /// Whether a worker may take a job from a queue that it was not assigned.
+    pub fn is_open(&self, queue: &Name) -> bool {
+        self.queues.get(queue).is_none_or(Queue::is_open)
+    }
+
+    /// Live workers of these queues that are not drained, with how much each has.
+    pub fn candidates(&mut self, request: Vec<Name>, now: Timestamp) -> Vec<Candidate> {
+        let takes = |worker: &&Worker| {
+            worker.expires_at > now
+                && !worker.draining
+                && worker.queues.iter().any(|queue| request.contains(queue))
+        };
+        let candidate = |worker: &Worker| {
+            let mut has = BTreeMap::new();
+            for entry in self.index.of_worker(&worker.id).filter_map(|id| self.entry(id).ok()) {
+                *has.entry(entry.job.queue.clone()).or_default() += 1;
+            }
+            Candidate { worker: worker.clone(), has }
+        };
+        self.workers.values().filter(takes).map(candidate).collect()
     }
 
     /// Whether claims and assignments skip a queue.

@@ -207,7 +207,9 @@ impl State {
     }
 
     fn announce(&mut self, job: &Job, now: Timestamp) {
-        self.tell(job.is_due(now) && job.status != Status::Running && !job.status.is_terminal());
+        let is_free = job.status != Status::Running && !job.status.is_terminal();
+        // An assigned job waits for its worker, which looks as for a due one.
+        self.tell(job.is_due(now) && is_free || job.status == Status::Assigned);
     }
 
     fn log(&mut self, event: Event) {

@@ -27,7 +27,7 @@ impl State {
     fn expire(&mut self, id: JobId, now: Timestamp) -> Answer {
         let job = &self.entry(id)?.job;
         let worker = job.worker_id.as_ref().and_then(|worker| self.workers.get(worker));
-        let worker_gone = worker.is_none_or(|worker| worker.expires_at <= now);
+        let worker_gone = worker.is_none_or(|worker| worker.is_gone(now));
         let step = decide(job, Command::Expire { worker_gone }, now)?;
         Ok(self.write(step))
     }

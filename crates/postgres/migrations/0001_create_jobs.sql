@@ -325,7 +325,8 @@ CREATE TABLE windlass.queues (
   name      text COLLATE "C" NOT NULL PRIMARY KEY,
   paused_at timestamptz,
   paused_by text,
-  defaults  text NOT NULL DEFAULT '{}'
+  defaults  text NOT NULL DEFAULT '{}',
+  mode      text NOT NULL DEFAULT 'pull'
 );
 
 CREATE TABLE windlass.workers (
@@ -337,7 +338,8 @@ CREATE TABLE windlass.workers (
   draining   boolean     NOT NULL,
   started_at timestamptz NOT NULL,
   seen_at    timestamptz NOT NULL,
-  expires_at timestamptz NOT NULL
+  expires_at timestamptz NOT NULL,
+  slots      text        NOT NULL DEFAULT '{}'
 );
 
 CREATE TABLE windlass.audit (
@@ -571,11 +573,13 @@ COMMENT ON COLUMN windlass.queues.name IS 'The queue.';
 COMMENT ON COLUMN windlass.queues.paused_at IS 'Since when it is paused; null if it is not.';
 COMMENT ON COLUMN windlass.queues.paused_by IS 'Who paused it.';
 COMMENT ON COLUMN windlass.queues.defaults IS 'What its jobs get where they say nothing, as JSON.';
+COMMENT ON COLUMN windlass.queues.mode IS 'pull: workers take its jobs; push: the leader assigns them.';
 COMMENT ON TABLE windlass.workers IS 'Workers that report themselves.';
 COMMENT ON COLUMN windlass.workers.id IS 'The worker.';
 COMMENT ON COLUMN windlass.workers.queues IS 'Queues it takes jobs from, as JSON.';
 COMMENT ON COLUMN windlass.workers.kinds IS 'Kinds it takes, as JSON; empty for all.';
 COMMENT ON COLUMN windlass.workers.capacity IS 'Jobs it runs at once.';
+COMMENT ON COLUMN windlass.workers.slots IS 'How many of them from a queue, where that is less, as JSON.';
 COMMENT ON COLUMN windlass.workers.labels IS 'Its labels, as JSON.';
 COMMENT ON COLUMN windlass.workers.draining IS 'Whether it takes no more jobs.';
 COMMENT ON COLUMN windlass.workers.started_at IS 'When it started.';

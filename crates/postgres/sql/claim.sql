@@ -5,7 +5,8 @@
 -- $13 lease hashes made ahead, 16 bytes each: the nth job gets the nth; or null  $14 the nonce they were made with
 -- What comes back is named row by row: taken; ending, a running row whose lease is over and that must end instead of
 -- being handed out again (cancel requested, timed out, too many crashes); held, what this very claim took before, and
--- then nothing is taken; until, where a look for the kinds stopped. A lease that is over counts as a crash.
+-- then nothing is taken; until, where a look for the kinds stopped; assigned, what this worker was assigned and can start.
+-- A lease that is over counts as a crash. Of a queue in mode push nothing is taken.
 -- What stands behind the first row that must end is left to the next look: that end may be told to it.
 -- Events are numbered by the block, once all rows are locked.
 -- The row itself does not travel: of a job that was only created and claimed it is the fold of those two events.
@@ -37,7 +38,8 @@ WITH moment AS MATERIALIZED (
       AND due_at <= (SELECT now FROM moment) AND (due_at, id) >= (p.from_due, p.from_id)
     ORDER BY due_at, id OFFSET $10::bigint LIMIT 1
   ) until ON true
-  WHERE NOT EXISTS (SELECT 1 FROM windlass.queues paused WHERE paused.name = q.queue AND paused.paused_at IS NOT NULL)
+  WHERE NOT EXISTS (SELECT 1 FROM windlass.queues paused WHERE paused.name = q.queue
+      AND (paused.paused_at IS NOT NULL OR paused.mode = 'push'))
     AND NOT EXISTS (SELECT 1 FROM held)
   ORDER BY place
 ), due AS MATERIALIZED (
@@ -101,3 +103,10 @@ WHERE ends AND NOT EXISTS (SELECT 1 FROM due b CROSS JOIN ending e WHERE NOT b.e
 UNION ALL SELECT 'held', id, NULL, NULL, nonce, NULL, NULL, NULL, NULL, NULL, NULL FROM held
 UNION ALL SELECT 'until', until_id, place, until_due, NULL, (SELECT now FROM moment), NULL, NULL, NULL, NULL, NULL FROM probe
 WHERE until_id IS NOT NULL
+UNION ALL SELECT 'assigned', id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM (
+  SELECT id FROM windlass.jobs
+  WHERE $12 AND assigned_to IS NOT NULL AND assigned_to = $3 AND queue = ANY ($1)
+    AND (cardinality($7) = 0 OR kind = ANY ($7))
+    AND NOT EXISTS (SELECT 1 FROM windlass.queues paused WHERE paused.name = queue AND paused.paused_at IS NOT NULL)
+  ORDER BY id LIMIT (SELECT $2)
+) assigned

@@ -1,4 +1,4 @@
--- Hands a job that this transaction made to a worker that waits for it, unless it is for later or its queue is paused.
+-- Hands a job that this transaction made to a worker that waits for it, unless it is for later or its queue gives none.
 -- $1 id  $2 worker  $3 secret  $4 lease_ms  $5 the claim's number  $6 now or null
 -- Nobody else sees the row yet, so nothing is locked, passed over or put in order.
 -- Mirrors core's decide() for Command::Claim of a job that was only created.
@@ -8,7 +8,8 @@ WITH moment AS MATERIALIZED (
 ), found AS MATERIALIZED (
   SELECT queue, priority, due_at, id FROM windlass.jobs
   WHERE id = $1::uuid AND due_at <= (SELECT now FROM moment)
-    AND NOT EXISTS (SELECT 1 FROM windlass.queues paused WHERE paused.name = queue AND paused.paused_at IS NOT NULL)
+    AND NOT EXISTS (SELECT 1 FROM windlass.queues paused WHERE paused.name = queue
+      AND (paused.paused_at IS NOT NULL OR paused.mode = 'push'))
 ), unlined AS (
   DELETE FROM windlass.line l USING found f
   WHERE l.queue = f.queue AND l.priority = f.priority AND l.due_at = f.due_at AND l.id = f.id

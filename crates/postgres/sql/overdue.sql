@@ -4,5 +4,6 @@
 -- Differs: others may hold rows, which are passed over, so the next page begins behind them.
 SELECT id, deadline_at, parent_id FROM windlass.jobs j
 WHERE deadline_at <= $1 AND ($3::timestamptz IS NULL OR (deadline_at, id) > ($3, $4::uuid)) AND (status <> 'assigned'
-  OR NOT EXISTS (SELECT 1 FROM windlass.workers w WHERE w.id = j.worker_id AND w.expires_at > $1))
+  OR NOT EXISTS (SELECT 1 FROM windlass.workers w WHERE w.id = j.worker_id AND w.expires_at > $1
+    AND NOT w.draining))
 ORDER BY deadline_at, id LIMIT (SELECT $2::bigint)

@@ -1,8 +1,8 @@
 -- A worker that reports itself. Nothing when it reported itself elsewhere since it was looked up.
--- $1 id  $2 queues  $3 kinds  $4 capacity  $5 labels  $6 draining  $7 started_at  $8 seen_at  $9 expires_at
--- $10 whether it was there
+-- $1 id  $2 queues  $3 kinds  $4 capacity  $5 labels  $6 draining  $7 started_at  $8 seen_at  $9 expires_at  $10 slots
+-- $11 whether it was there
 -- Differs: a row that was not there could not be locked.
-INSERT INTO windlass.workers VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+INSERT INTO windlass.workers VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 ON CONFLICT (id) DO UPDATE SET queues = $2, kinds = $3, capacity = $4, labels = $5, draining = $6,
-  seen_at = $8, expires_at = $9
-WHERE $10 RETURNING id
+  seen_at = $8, expires_at = $9, slots = $10
+WHERE $11 RETURNING id

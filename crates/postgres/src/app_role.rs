@@ -13,6 +13,7 @@ const WRITES: &[(&str, &str)] = &named![
     "access_key_by_name",
     "add_problem_hours",
     "append_event",
+    "assign",
     "claim",
     "claim_new",
     "clear_problem_hours",

@@ -4,6 +4,7 @@ mod fan;
 mod handed_out;
 mod positions;
 
+use crate::assign::start_assigned;
 use crate::bulk_insert::first;
 use crate::db::{Db, Tx, sql, uuid};
 use crate::error::{Failure, Tried};
@@ -19,7 +20,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use tokio_postgres::Row;
 use uuid::Uuid;
-use windlass_core::decide::{Claim, Command, decide};
+use windlass_core::decide::{Claim, Command, Move, decide};
 use windlass_core::limits::CLAIM_MAX;
 use windlass_core::{Job, JobId, Name, Refusal, Status, Timestamp};
 use windlass_store::{ClaimMany, ClaimOne, Claimed, EnqueueClaimed, EnqueuedClaimed, Now, StoreResult};
@@ -39,6 +40,8 @@ struct Taken {
     ending: Vec<(usize, Place)>,
     /// What this very claim holds already.
     held: Vec<(JobId, Option<i64>)>,
+    /// What this worker was assigned and can start.
+    assigned: Vec<JobId>,
     /// Where looks for kinds stopped.
     stopped: Vec<(usize, Place)>,
     /// The server's clock, where jobs were passed.
@@ -63,7 +66,7 @@ pub(crate) async fn claim(
     recover(connections, positions, now).await?;
     let request = Arc::new(request);
     let mut fan = Fan::of(&request);
-    let (mut claimed, mut first, mut server_now) = (Vec::new(), true, None);
+    let (mut claimed, mut first, mut server_now, mut assigned) = (Vec::new(), true, None, Vec::new());
     loop {
         let want = (request.max - claimed.len()) as i64;
         let (asked, from, look) =
@@ -93,6 +96,7 @@ pub(crate) async fn claim(
         }
         course.passed_on |= std::mem::take(&mut in_turn) && !taken.claimed.is_empty();
         first = false;
+        assigned.extend(taken.assigned);
         server_now = taken.now.or(server_now);
         if !taken.claimed.is_empty() {
             connections.wakeups.hint(false);
@@ -122,6 +126,10 @@ pub(crate) async fn claim(
         }
     }
     positions.end(&request, &mut course, server_now);
+    assigned.truncate(request.max.saturating_sub(claimed.len()));
+    if !assigned.is_empty() {
+        claimed.extend(start_assigned(connections, assigned, request.claim.clone(), now).await?);
+    }
     Ok(claimed)
 }
 
@@ -146,7 +154,11 @@ fn pass_on(positions: &Positions, asked: &ClaimMany, rows: &[Row], turn: Turn) -
 }
 
 /// Puts jobs whose lease is over back into line. Everybody who claims does so, twice a second.
-async fn recover(connections: &Arc<Connections>, positions: &Positions, now: Now) -> StoreResult<()> {
+pub(crate) async fn recover(
+    connections: &Arc<Connections>,
+    positions: &Positions,
+    now: Now,
+) -> StoreResult<()> {
     if now.is_none() && !positions.recovers() {
         return Ok(());
     }
@@ -204,17 +216,28 @@ impl Tx<'_> {
         if job.status.is_terminal() {
             return Ok(Err(Refusal::Finished(job.status)));
         }
-        if self.is_paused(&job.queue).await? || !job.is_due(now) {
+        if !self.is_open(&job.queue).await? || !job.is_due(now) {
             return Ok(Err(Refusal::NotClaimable(job.status)));
         }
         let step = match decide(&job, Command::Claim(request.claim.clone()), now) {
             Ok(step) => step,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        self.write_claimed(&job, &step, Some(number(&request.claim))).await?;
+        self.hand_out(&job, step, &request.claim, now).await
+    }
+
+    /// Writes what a claim or a start of one job leads to. Only a job that runs by it is handed out.
+    pub(crate) async fn hand_out(
+        &self,
+        job: &Job,
+        step: Move,
+        claim: &Claim,
+        now: Timestamp,
+    ) -> Tried<Result<Claimed, Refusal>> {
+        self.write_claimed(job, &step, Some(number(claim))).await?;
         let mut status = step.job.status;
         if status == Status::Running {
-            let lost = match self.claimed_if_whole(step.job.clone(), &request.claim).await {
+            let lost = match self.claimed_if_whole(step.job.clone(), claim).await {
                 Ok(Some(held)) => return Ok(Ok(held)),
                 Ok(None) => Command::LosePayload,
                 Err(Failure::Corrupt { why, .. }) => Command::Unreadable(why),
@@ -321,7 +344,7 @@ impl Db<'_> {
     }
 
     /// The rows of jobs, also of those that do not read back.
-    async fn readable_jobs(
+    pub(crate) async fn readable_jobs(
         &self,
         ids: impl Iterator<Item = JobId>,
     ) -> Tried<HashMap<JobId, (Job, Option<String>)>> {

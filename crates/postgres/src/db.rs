@@ -416,7 +416,8 @@ impl<'c> Tx<'c> {
                 let message = format!("job {} is not at version {}", before.id, before.version);
                 return Err(Failure::Unreadable(message));
             }
-            self.mark(job.status != Status::Running && job.is_due(now));
+            // An assigned job waits for its worker, which looks as for a due one.
+            self.mark(job.status == Status::Assigned || job.status != Status::Running && job.is_due(now));
             match Ending::of(before.status, job) {
                 Some(ending) => self.end(ending, now).await,
                 None => Ok(()),

@@ -226,6 +226,17 @@ impl Connections {
         spawned(async move { this.try_transact(now, verb).await }).await
     }
 
+    /// The same for what must not wait behind work: on a connection for renewals.
+    pub(crate) async fn transact_renewal<T: Send + 'static>(
+        self: &Arc<Self>,
+        now: Now,
+        verb: impl for<'t> Fn(&'t Tx<'t>) -> Boxed<'t, Tried<T>> + Send + Sync + 'static,
+    ) -> StoreResult<T> {
+        let this = Arc::clone(self);
+        let waits = Waits::For(LOCK_PATIENCE);
+        spawned(async move { this.try_transact_waiting(Purpose::Renewal, waits, now, verb).await }).await
+    }
+
     /// Runs a verb in a transaction, again when it only lost a race. A row that another transaction holds is waited for,
     /// but not for long. Call it from a task that nobody drops.
     pub(crate) async fn try_transact<T: Send>(

@@ -8,15 +8,17 @@ use crate::db::{Db, Tx, sql, uuid};
 use crate::error::{Failure, Tried};
 use crate::param::params;
 use crate::row::{self, Columns, Ts, name, who};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use tokio_postgres::Row;
 use windlass_core::limits::ANSWER_KEPT_MS;
 use windlass_core::registry::KeyMaking;
 use windlass_core::unique::Hold;
-use windlass_core::{AccessKey, Actor, AuditEntry, Count, Name, Queue, Refusal, Timestamp, Who, Worker};
+use windlass_core::{
+    AccessKey, Actor, AuditEntry, Count, Name, Queue, QueueMode, Refusal, Timestamp, Who, Worker,
+};
 use windlass_store::{
-    DrainWorker, Idempotency, Now, PauseQueue, PutAccessKey, PutQueue, PutWorker, QueueState, ReadAudit,
-    Remember, RevokeAccessKey, WriteAudit,
+    Candidate, DrainWorker, Idempotency, Now, PauseQueue, PutAccessKey, PutQueue, PutWorker, QueueState,
+    ReadAudit, Remember, RevokeAccessKey, WriteAudit,
 };
 
 fn actor(text: &str) -> Option<Actor> {
@@ -27,7 +29,9 @@ fn queue(r: &Row) -> Tried<Queue> {
     let mut c = Columns::new(r, 0);
     let name = c.text(name)?;
     let (paused_at, paused_by) = (c.opt_time()?, c.opt_text(actor)?);
-    Ok(Queue { name, paused: paused_at.zip(paused_by), defaults: serde_json::from_str(c.get()?)? })
+    let defaults = serde_json::from_str(c.get()?)?;
+    let mode = c.text(|word| QueueMode::parse(word).ok())?;
+    Ok(Queue { name, paused: paused_at.zip(paused_by), defaults, mode })
 }
 
 fn access_key(r: &Row) -> Tried<AccessKey> {
@@ -50,6 +54,11 @@ impl Db<'_> {
 
     pub(crate) async fn is_paused(&self, name: &Name) -> Tried<bool> {
         Ok(self.queue(name).await?.is_some_and(|q| q.paused.is_some()))
+    }
+
+    /// Whether a worker may take a job from a queue that it was not assigned.
+    pub(crate) async fn is_open(&self, name: &Name) -> Tried<bool> {
+        Ok(self.queue(name).await?.is_none_or(|q| q.is_open()))
     }
 
     pub(crate) async fn queues(&self, request: &i64, now: Now) -> Tried<Vec<QueueState>> {
@@ -94,6 +103,26 @@ impl Db<'_> {
 
     pub(crate) async fn workers(&self, _: &(), _: Now) -> Tried<Vec<Worker>> {
         self.all(sql!("workers"), params![], row::worker).await
+    }
+
+    /// Live workers of these queues that are not drained, with how much each has.
+    pub(crate) async fn candidates(&self, queues: &[Name], now: Now) -> Tried<Vec<Candidate>> {
+        let (mut workers, now) = tokio::try_join!(self.workers(&(), now), self.clock(now))?;
+        workers.retain(|worker| {
+            worker.expires_at > now && !worker.draining && worker.queues.iter().any(|q| queues.contains(q))
+        });
+        let ids: Vec<&str> = workers.iter().map(|worker| worker.id.as_str()).collect();
+        let read = |r: &Row| {
+            let mut c = Columns::new(r, 0);
+            Ok((c.text(who)?, c.text(name)?, c.get::<i64>()?))
+        };
+        let mut has: HashMap<Who, BTreeMap<Name, i64>> = HashMap::new();
+        for (worker, queue, jobs) in self.listed(sql!("candidates"), params![ids], read).await? {
+            has.entry(worker).or_default().insert(queue, jobs);
+        }
+        let candidate =
+            |worker: Worker| Candidate { has: has.remove(&worker.id).unwrap_or_default(), worker };
+        Ok(workers.into_iter().map(candidate).collect())
     }
 
     pub(crate) async fn audit(&self, request: &ReadAudit, _: Now) -> Tried<Vec<AuditEntry>> {
@@ -158,7 +187,9 @@ impl Tx<'_> {
         let (at, by) = q.paused.clone().unzip();
         let (at, by) = (at.map(Ts), by.map(String::from));
         let defaults = serde_json::to_string(&q.defaults)?;
-        let put = self.rows(sql!("put_queue"), params![q.name.as_str(), at, by, defaults, was_there]).await?;
+        let (name, mode) = (q.name.as_str(), q.mode.as_str());
+        let params = params![name, at, by, defaults, mode, was_there];
+        let put = self.rows(sql!("put_queue"), params).await?;
         if put.is_empty() { Err(Failure::Raced) } else { Ok(()) }
     }
 
@@ -197,7 +228,7 @@ impl Tx<'_> {
 
     async fn save_worker(&self, w: &Worker, was_there: bool) -> Tried<()> {
         let (queues, kinds) = (serde_json::to_string(&w.queues)?, serde_json::to_string(&w.kinds)?);
-        let labels = serde_json::to_string(&w.labels)?;
+        let (labels, slots) = (serde_json::to_string(&w.labels)?, serde_json::to_string(&w.slots)?);
         let put = self
             .rows(
                 sql!("put_worker"),
@@ -211,6 +242,7 @@ impl Tx<'_> {
                     Ts(w.started_at),
                     Ts(w.seen_at),
                     Ts(w.expires_at),
+                    slots,
                     was_there,
                 ],
             )

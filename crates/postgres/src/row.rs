@@ -271,5 +271,6 @@ pub(crate) fn worker(row: &Row) -> Tried<Worker> {
         started_at: c.time()?,
         seen_at: c.time()?,
         expires_at: c.time()?,
+        slots: c.text(|t| serde_json::from_str(t).ok())?,
     })
 }

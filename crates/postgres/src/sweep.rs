@@ -167,6 +167,6 @@ impl Tx<'_> {
     /// Whether an assigned job's worker is gone. One that reports itself at this moment is waited for.
     async fn worker_gone(&self, job: &Job, now: Timestamp) -> Tried<bool> {
         let (Status::Assigned, Some(id)) = (job.status, &job.worker_id) else { return Ok(false) };
-        Ok(self.lock_worker(id).await?.is_none_or(|w| w.expires_at <= now))
+        Ok(self.lock_worker(id).await?.is_none_or(|w| w.is_gone(now)))
     }
 }

@@ -37,6 +37,11 @@ impl Tx<'_> {
 
     pub(crate) async fn acquire_term(&self, request: &AcquireTerm) -> Tried<Result<Term, Term>> {
         let (name, holder) = (request.name.as_str(), request.holder.as_str());
+        let given = self.given().map(Ts);
+        let of_other = params![name, holder, given];
+        if let Some(term) = self.one(sql!("term_of_other"), of_other, term).await? {
+            return Ok(Err(term));
+        }
         let (open, lock) = (params![name, holder], params![name]);
         // Of two that want the first term, one makes the row and the other waits for it here.
         let (_, before, now) = tokio::try_join!(

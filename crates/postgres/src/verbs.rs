@@ -1,7 +1,7 @@
 //! The verbs of the store, each to its module: in a transaction, or as a read.
 
 use crate::PostgresStore;
-use crate::{claim, enqueue, feed, lease, settle, sweep, view};
+use crate::{assign, claim, enqueue, feed, lease, settle, sweep, view};
 use async_trait::async_trait;
 use std::sync::Arc;
 use windlass_core::step::Recorded;
@@ -76,7 +76,6 @@ verbs! {
     }
     Leases {
         write claim_one(ClaimOne) -> Result<Claimed, Refusal>;
-        write assign(Assign) -> Vec<Answer>;
         write start(Start) -> Result<Claimed, Refusal>;
         also {
             async fn enqueue_claimed(
@@ -85,6 +84,12 @@ verbs! {
                 now: Now,
             ) -> StoreResult<Result<EnqueuedClaimed, Refusal>> {
                 enqueue::enqueue_claimed(&self.connections, request, now).await
+            }
+            async fn unassigned(&self, request: ReadUnassigned, now: Now) -> StoreResult<UnassignedPage> {
+                assign::unassigned(&self.connections, &self.positions, request, now).await
+            }
+            async fn assign(&self, request: Assign, now: Now) -> StoreResult<Vec<Answer>> {
+                assign::assign(&self.connections, request, now).await
             }
             async fn claim(&self, request: ClaimMany, now: Now) -> StoreResult<Vec<Claimed>> {
                 claim::claim(&self.connections, &self.positions, request, now).await
@@ -109,9 +114,17 @@ verbs! {
     }
     Terms {
         write acquire_term(AcquireTerm) -> Result<Term, Term>;
-        write renew_term(RenewTerm) -> Result<Term, Refusal>;
         write resign_term(ResignTerm) -> Result<(), Refusal>;
         read term(Name) -> Option<Term> = term;
+        also {
+            async fn renew_term(&self, request: RenewTerm, now: Now) -> StoreResult<Result<Term, Refusal>> {
+                let request = Arc::new(request);
+                self.connections.transact_renewal(now, move |tx| {
+                    let request = Arc::clone(&request);
+                    Box::pin(async move { tx.renew_term(&request).await })
+                }).await
+            }
+        }
     }
     Schedules {
         write put_schedule(PutSchedule) -> Result<ScheduleState, Refusal>;
@@ -168,6 +181,7 @@ verbs! {
         read queues(i64) -> Vec<QueueState> = queues;
         read settings(()) -> SettingsState = settings;
         read workers(()) -> Vec<Worker> = workers;
+        read candidates(Vec<Name>) -> Vec<Candidate> = candidates;
         read audit(ReadAudit) -> Vec<AuditEntry> = audit;
         read access_key([u8; 32]) -> Option<AccessKey> = access_key;
         read access_keys(()) -> Vec<AccessKey> = access_keys;

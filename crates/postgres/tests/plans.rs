@@ -43,6 +43,7 @@ const PLANNED: &[Planned] = &[
             "using holds_pkey on holds",
             "Tid Scan on jobs",
             "Tid Scan on line",
+            "using jobs_assigned on jobs",
         ],
     ),
     (
@@ -63,6 +64,19 @@ const PLANNED: &[Planned] = &[
         "ID, 'w', '\\x00', 30000, 7, NULL",
         &["Index Scan using jobs_pkey on jobs", "using queues_pkey on queues", "using line_due on line"],
     ),
+    (
+        "unassigned",
+        "text[], int[], timestamptz[], uuid[], bigint, timestamptz",
+        "'{default}', '{0}', '{2025-01-01Z}', ARRAY[ID]::uuid[], 500, NULL",
+        &["using line_due on line", "using jobs_pkey on jobs", "using job_events_pkey on job_events"],
+    ),
+    (
+        "assign",
+        "uuid[], bigint[], timestamptz[], text[], timestamptz[], text[], text, bigint, text",
+        "array_fill(ID::uuid, '{500}'), '{2}', '{2026-01-01Z}', '{w}', '{2026-01-01Z}', '{x}', 'leader:1', 1, 'leader'",
+        &["using jobs_pkey on jobs"],
+    ),
+    ("candidates", "text[]", "'{w1,w2}'", &["holds_worker", "jobs_assigned", "using jobs_pkey on jobs"]),
     (
         "recover",
         "timestamptz, bigint",
@@ -206,7 +220,10 @@ const PLANNED: &[Planned] = &[
 /// Statements whose plans the server keeps, and the settings of their functions.
 const KEPT: [&str; 6] = ["claim", "claim_new", "settle_complete", "recover", "extend", "enqueue"];
 /// Lists, which are planned under the same settings, each for its parameters.
-const LISTED: [&str; 11] = [
+const LISTED: [&str; 14] = [
+    "assign",
+    "candidates",
+    "unassigned",
     "feed_end",
     "feed_late",
     "list_completed",

@@ -64,7 +64,7 @@ fn nobody_overwrites_what_was_made_at_the_same_time() {
                         bed.store.pause_queue(pause, at(0)).await.expect("paused");
                     } else {
                         let defaults = QueueDefaults { max_retries: Some(7), ..QueueDefaults::default() };
-                        let put = PutQueue { name, defaults, actor };
+                        let put = PutQueue { name, defaults, mode: None, actor };
                         bed.store.put_queue(put, at(0)).await.expect("the store answers").expect("put");
                     }
                 }
@@ -80,8 +80,16 @@ fn nobody_overwrites_what_was_made_at_the_same_time() {
         at_once(&bed, 12, |bed, n| async move {
             let (queues, kinds, labels) = (vec![name("default")], vec![], Metadata::new());
             let ttl_ms = LeaseMs::DEFAULT;
-            let put =
-                PutWorker { id: who("w"), queues, kinds, capacity: 1, labels, draining: n == 3, ttl_ms };
+            let put = PutWorker {
+                id: who("w"),
+                queues,
+                kinds,
+                capacity: 1,
+                slots: Default::default(),
+                labels,
+                draining: n == 3,
+                ttl_ms,
+            };
             bed.store.put_worker(put, at(n as i64)).await.expect("the store answers")
         })
         .await;

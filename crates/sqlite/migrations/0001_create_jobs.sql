@@ -255,7 +255,8 @@ CREATE TABLE queues (
   name      TEXT NOT NULL PRIMARY KEY,
   paused_at INTEGER,
   paused_by TEXT,
-  defaults  TEXT NOT NULL DEFAULT '{}'
+  defaults  TEXT NOT NULL DEFAULT '{}',
+  mode      TEXT NOT NULL DEFAULT 'pull'
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE workers (
@@ -267,7 +268,8 @@ CREATE TABLE workers (
   draining   INTEGER NOT NULL,
   started_at INTEGER NOT NULL,
   seen_at    INTEGER NOT NULL,
-  expires_at INTEGER NOT NULL
+  expires_at INTEGER NOT NULL,
+  slots      TEXT    NOT NULL DEFAULT '{}'
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE audit (

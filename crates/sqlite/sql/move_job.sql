@@ -17,7 +17,7 @@ WHERE id = ?1 AND version = ?13 - 1 AND (status = ?2 OR CASE status
     WHEN 'running' THEN ?2 = 'retry' OR ?2 = 'waiting' OR ?2 = 'completed' OR ?2 = 'failed' OR ?2 = 'timed_out'
       OR ?2 = 'cancelled'
     WHEN 'retry' THEN ?2 = 'assigned' OR ?2 = 'running' OR ?2 = 'failed' OR ?2 = 'cancelled'
-    WHEN 'waiting' THEN ?2 = 'running' OR ?2 = 'failed' OR ?2 = 'cancelled'
+    WHEN 'waiting' THEN ?2 = 'assigned' OR ?2 = 'running' OR ?2 = 'failed' OR ?2 = 'cancelled'
     WHEN 'orphaned' THEN ?2 = 'assigned' OR ?2 = 'running' OR ?2 = 'cancelled'
     WHEN 'failed' THEN ?2 = 'pending'
     WHEN 'timed_out' THEN ?2 = 'pending'

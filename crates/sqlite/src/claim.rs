@@ -77,7 +77,7 @@ impl Tx<'_, '_> {
         let mut claimed = Vec::new();
         let mut seen = HashSet::new();
         for queue in request.queues.iter().filter(|q| seen.insert(*q)) {
-            if self.is_paused(queue)? {
+            if !self.is_open(queue)? {
                 continue;
             }
             for priority in (PRIORITY_MIN..=PRIORITY_MAX).rev() {
@@ -87,6 +87,7 @@ impl Tx<'_, '_> {
                 }
             }
         }
+        self.start_assigned(request, max, now, &mut claimed)?;
         Ok(claimed)
     }
 
@@ -292,7 +293,13 @@ impl Tx<'_, '_> {
 
     /// Writes what the claim of one row leads to. Answers it only if it was handed out: a lease that was lost too often,
     /// or past its timeout, or with a cancel requested, ends the job here instead.
-    fn take(&self, job: &Job, step: Move, claim: &Claim, now: Timestamp) -> Tried<Option<Claimed>> {
+    pub(crate) fn take(
+        &self,
+        job: &Job,
+        step: Move,
+        claim: &Claim,
+        now: Timestamp,
+    ) -> Tried<Option<Claimed>> {
         self.write(job, &step)?;
         if step.job.status != Status::Running {
             return Ok(None);
@@ -309,7 +316,7 @@ impl Tx<'_, '_> {
         if job.status.is_terminal() {
             return Ok(Err(Refusal::Finished(job.status)));
         }
-        if self.is_paused(&job.queue)? || !job.is_due(now) {
+        if !self.is_open(&job.queue)? || !job.is_due(now) {
             return Ok(Err(Refusal::NotClaimable(job.status)));
         }
         if let Ok(step) = decide(&job, Command::Claim(request.claim.clone()), now)

@@ -321,7 +321,8 @@ impl<'w, 'c> Tx<'w, 'c> {
     }
 
     pub(crate) fn hint_due(&self, job: &Job, now: Timestamp) {
-        if job.status != Status::Running && job.is_due(now) {
+        // An assigned job waits for its worker, which looks as for a due one.
+        if job.status == Status::Assigned || job.status != Status::Running && job.is_due(now) {
             self.due.set(true);
         }
     }

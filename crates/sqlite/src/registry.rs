@@ -8,23 +8,26 @@ use rusqlite::Row;
 use windlass_core::limits::{ANSWER_KEPT_MS, PRIORITY_MAX, PRIORITY_MIN};
 use windlass_core::registry::KeyMaking;
 use windlass_core::unique::Hold;
-use windlass_core::{AccessKey, Actor, AuditEntry, Count, Name, Queue, Refusal, Timestamp, Who, Worker};
+use windlass_core::{
+    AccessKey, Actor, AuditEntry, Count, Name, Queue, QueueMode, Refusal, Timestamp, Who, Worker,
+};
 use windlass_store::{
-    DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, QueueState, ReadAudit, Remember,
-    RevokeAccessKey, WriteAudit,
+    Candidate, DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, QueueState,
+    ReadAudit, Remember, RevokeAccessKey, WriteAudit,
 };
 
 fn unreadable(error: impl std::fmt::Display) -> Failure {
     Failure::Unreadable(error.to_string())
 }
 
-fn queue(r: &Row<'_>) -> Tried<Queue> {
+pub(crate) fn queue(r: &Row<'_>) -> Tried<Queue> {
     let paused_at = r.get::<_, Option<i64>>(1)?.map(Timestamp::from_micros);
     let paused_by = r.get::<_, Option<String>>(2)?.map(Actor::try_from).transpose().map_err(unreadable)?;
     Ok(Queue {
         name: Name::try_from(r.get::<_, String>(0)?).map_err(unreadable)?,
         paused: paused_at.zip(paused_by),
         defaults: serde_json::from_str(&r.get::<_, String>(3)?)?,
+        mode: QueueMode::parse(&r.get::<_, String>(4)?).map_err(unreadable)?,
     })
 }
 
@@ -48,6 +51,11 @@ impl Db<'_> {
 
     pub(crate) fn is_paused(&self, name: &Name) -> Tried<bool> {
         Ok(self.queue(name)?.is_some_and(|q| q.paused.is_some()))
+    }
+
+    /// Whether a worker may take a job from a queue that it was not assigned.
+    pub(crate) fn is_open(&self, name: &Name) -> Tried<bool> {
+        Ok(self.queue(name)?.is_none_or(|q| q.is_open()))
     }
 
     pub(crate) fn queues(&self, cap: i64, now: Timestamp) -> Tried<Vec<QueueState>> {
@@ -90,6 +98,24 @@ impl Db<'_> {
 
     pub(crate) fn workers(&self) -> Tried<Vec<Worker>> {
         self.all(sql!("workers"), (), row::worker)
+    }
+
+    /// Live workers of these queues that are not drained, with how much each has.
+    pub(crate) fn candidates(&self, queues: &[Name], now: Timestamp) -> Tried<Vec<Candidate>> {
+        let takes = |worker: &Worker| {
+            worker.expires_at > now && !worker.draining && worker.queues.iter().any(|q| queues.contains(q))
+        };
+        let workers: Vec<Worker> = self.workers()?.into_iter().filter(takes).collect();
+        let mut candidates = Vec::with_capacity(workers.len());
+        for worker in workers {
+            let count = |r: &Row<'_>| {
+                let queue = Name::try_from(r.get::<_, String>(0)?).map_err(unreadable)?;
+                Ok((queue, r.get::<_, i64>(1)?))
+            };
+            let has = self.all(sql!("candidates"), [worker.id.as_str()], count)?.into_iter().collect();
+            candidates.push(Candidate { worker, has });
+        }
+        Ok(candidates)
     }
 
     pub(crate) fn audit(&self, request: ReadAudit) -> Tried<Vec<AuditEntry>> {
@@ -140,7 +166,8 @@ impl Tx<'_, '_> {
     fn save_queue(&self, q: &Queue) -> Tried<()> {
         let (at, by) = q.paused.clone().unzip();
         let defaults = serde_json::to_string(&q.defaults)?;
-        let params = (q.name.as_str(), at.map(Timestamp::as_micros), by.map(String::from), defaults);
+        let params =
+            (q.name.as_str(), at.map(Timestamp::as_micros), by.map(String::from), defaults, q.mode.as_str());
         self.execute(sql!("put_queue"), params).map(|_| ())
     }
 
@@ -180,6 +207,7 @@ impl Tx<'_, '_> {
             w.started_at.as_micros(),
             w.seen_at.as_micros(),
             w.expires_at.as_micros(),
+            serde_json::to_string(&w.slots)?,
         );
         self.execute(sql!("put_worker"), params).map(|_| ())
     }

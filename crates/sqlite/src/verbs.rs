@@ -69,6 +69,7 @@ verbs! {
         write extend(request: Extend) -> Vec<Result<Extended, Refusal>>;
         write settle(request: Settle) -> Vec<Answer>;
         write sweep(request: Sweep) -> Vec<Swept>;
+        read unassigned(wish: ReadUnassigned) -> UnassignedPage = |db, now| db.unassigned(&wish, now);
         also {
             async fn claim(&self, request: ClaimMany, now: Now) -> StoreResult<Vec<Claimed>> {
                 let positions = Arc::clone(&self.positions);
@@ -144,6 +145,7 @@ verbs! {
         read queues(cap: i64) -> Vec<QueueState> = |db, now| db.queues(cap, now);
         read settings(none: ()) -> SettingsState = |db, now| db.settings();
         read workers(none: ()) -> Vec<Worker> = |db, now| db.workers();
+        read candidates(queues: Vec<Name>) -> Vec<Candidate> = |db, now| db.candidates(&queues, now);
         read audit(wish: ReadAudit) -> Vec<AuditEntry> = |db, now| db.audit(wish);
         read access_key(hash: [u8; 32]) -> Option<AccessKey> = |db, now| db.access_key(hash);
         read access_keys(none: ()) -> Vec<AccessKey> = |db, now| db.access_keys();

@@ -109,8 +109,8 @@ pub trait Jobs: Send + Sync {
 /// Leases: who may act for a job, from claim to settle, and what happens when nobody does.
 #[async_trait]
 pub trait Leases: Send + Sync {
-    /// Hands out due jobs: queues in the given order, then priority, due time, id. A lease that is over is
-    /// reclaimed here. The same secret again returns the jobs it already holds. A short answer does not mean an
+    /// Hands out due jobs: queues in the given order, then priority, due time, id; then what this worker was assigned.
+    /// Of a queue in mode push, only that. A lease that is over is reclaimed here. The same secret again returns the jobs it already holds. A short answer does not mean an
     /// empty queue.
     async fn claim(&self, request: ClaimMany, now: Now) -> StoreResult<Vec<Claimed>>;
     /// Hands out one job by its id.
@@ -122,7 +122,9 @@ pub trait Leases: Send + Sync {
         request: EnqueueClaimed,
         now: Now,
     ) -> StoreResult<Result<EnqueuedClaimed, Refusal>>;
-    /// Gives jobs to workers, under the leader's epoch.
+    /// Due jobs of queues in mode push, for the leader to assign.
+    async fn unassigned(&self, request: ReadUnassigned, now: Now) -> StoreResult<UnassignedPage>;
+    /// Gives due jobs to workers, under the leader's epoch. A run whose lease is over goes back into line first.
     async fn assign(&self, request: Assign, now: Now) -> StoreResult<Vec<Answer>>;
     /// Starts an assigned job; refused unless it is assigned to this worker, by this assignment and epoch.
     async fn start(&self, request: Start, now: Now) -> StoreResult<Result<Claimed, Refusal>>;
@@ -370,6 +372,8 @@ pub trait Registry: Send + Sync {
     async fn remove_worker(&self, request: Who, now: Now) -> StoreResult<()>;
     /// Every worker that was not forgotten.
     async fn workers(&self, request: (), now: Now) -> StoreResult<Vec<Worker>>;
+    /// Live workers of these queues that are not drained, with how much each has.
+    async fn candidates(&self, request: Vec<Name>, now: Now) -> StoreResult<Vec<Candidate>>;
     /// Puts an operator's action on record.
     async fn write_audit(&self, request: WriteAudit, now: Now) -> StoreResult<()>;
     /// A page of the audit, newest first.

@@ -2,6 +2,7 @@
 //! rule.
 
 pub use windlass_core::approve::{Ask, Asked, CastVote};
+pub use windlass_core::dispatch::{Candidate, Unassigned};
 pub use windlass_core::enqueue::{BatchRefusal, Enqueue, Enqueued};
 pub use windlass_core::follow::{Advance, Findings, Place, RebuildStats};
 pub use windlass_core::operate::{Cancel, Fork, Redrive};
@@ -316,6 +317,37 @@ pub struct Assign {
     pub items: Vec<(JobId, Who)>,
     /// How long a worker has to start, in milliseconds.
     pub lapse_ms: i64,
+}
+
+/// Due jobs of push queues to look for.
+#[derive(Debug, Clone, Default)]
+pub struct ReadUnassigned {
+    /// Where to go on in queues that were looked at: behind this job. Others are looked at from their beginning.
+    pub after: Vec<UnassignedPlace>,
+    /// At most so many of each queue, and 1,000.
+    pub limit: usize,
+}
+
+/// A place in the line of a push queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnassignedPlace {
+    /// The queue.
+    pub queue: Name,
+    /// The priority.
+    pub priority: i32,
+    /// The due time.
+    pub due_at: Timestamp,
+    /// The job.
+    pub id: JobId,
+}
+
+/// Due jobs of push queues.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct UnassignedPage {
+    /// Every queue in mode push that is not paused.
+    pub queues: Vec<Name>,
+    /// Jobs that nobody has, each queue in the order of its line. A run whose lease is over is among them.
+    pub jobs: Vec<Unassigned>,
 }
 
 /// An assigned job to start.

@@ -28,6 +28,7 @@ macro_rules! every_verb {
                 claim(ClaimMany) -> Vec<Claimed>;
                 claim_one(ClaimOne) -> Result<Claimed, Refusal>;
                 enqueue_claimed(EnqueueClaimed) -> Result<EnqueuedClaimed, Refusal>;
+                unassigned(ReadUnassigned) -> UnassignedPage;
                 assign(Assign) -> Vec<Answer>;
                 start(Start) -> Result<Claimed, Refusal>;
                 extend(Extend) -> Vec<Result<Extended, Refusal>>;
@@ -98,6 +99,7 @@ macro_rules! every_verb {
                 drain_worker(DrainWorker) -> Option<Worker>;
                 remove_worker(Who) -> ();
                 workers(()) -> Vec<Worker>;
+                candidates(Vec<Name>) -> Vec<Candidate>;
                 write_audit(WriteAudit) -> ();
                 audit(ReadAudit) -> Vec<AuditEntry>;
                 put_access_key(PutAccessKey) -> bool;

@@ -127,7 +127,8 @@ pub use windlass_core::unique::Policy as UniquePolicy;
 pub use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, WakeOutcome};
 pub use windlass_core::{
     Actor, Approval, ApprovalId, Backoff, Event, EventKind, Facts, FeedCursor, Filter, JobId, LeaseMs,
-    Metadata, Name, Payload, QueueDefaults, Refusal, RunAt, Status, Timestamp, Token, Version, Wake, Who,
+    Metadata, Name, Payload, QueueDefaults, QueueMode, Refusal, RunAt, Status, Timestamp, Token, Version,
+    Wake, Who,
 };
 pub use windlass_engine::{
     AskedFor, Attempt, BoxError, Handler, HandlerError, Health, Level, Policy, Shutdown, Then, TraceContext,

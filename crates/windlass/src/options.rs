@@ -89,6 +89,15 @@ macro_rules! options {
                 self.set(|job| windlass_core::Name::parse("tag", tag).map(|name| job.facts.tags.push(name)))
             }
 
+            /// A label that its worker must have, with this value; up to 16 of them. Only queues in mode push look at them.
+            pub fn require(self, label: &str, value: &str) -> Self {
+                self.set(|job| {
+                    let label = windlass_core::Name::parse("requires", label)?;
+                    job.facts.requires.insert(label, value.to_owned());
+                    Ok(())
+                })
+            }
+
             /// A small value that travels with the job, such as a trace context.
             pub fn metadata(self, key: &str, value: impl serde::Serialize) -> Self {
                 self.set(|job| {

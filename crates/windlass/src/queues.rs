@@ -5,7 +5,7 @@ use crate::error::Result;
 use windlass_core::limits::PAGE_MAX;
 use windlass_core::registry::Worker;
 use windlass_core::wait::ApprovalStatus;
-use windlass_core::{ApprovalId, Name, QueueDefaults, Who};
+use windlass_core::{ApprovalId, Name, QueueDefaults, QueueMode, Who};
 use windlass_store::{ApprovalView, DrainWorker, ListApprovals, PauseQueue, PutQueue, QueueState};
 
 /// Where the count of a queue's jobs stops.
@@ -91,7 +91,25 @@ impl QueueHandle {
     /// the queue before. Clients and workers learn of it within seconds.
     pub async fn set_defaults(&self, defaults: QueueDefaults) -> Result<()> {
         let (name, actor) = (Name::parse("queue", &self.name)?, self.client.actor());
-        let request = PutQueue { name, defaults, actor };
+        let request = PutQueue { name, defaults, mode: None, actor };
+        Ok(self.client.repeat(|| self.client.store().put_queue(request.clone(), None)).await??)
+    }
+
+    /// How its jobs reach workers from now on: they take them, or the leader assigns them. What it was given as defaults
+    /// stays.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let client = windlass::connect("memory:").await?;
+    /// client.queue("render").set_mode(windlass::QueueMode::Push).await?;
+    /// # Ok::<_, windlass::Error>(()) }).unwrap();
+    /// ```
+    pub async fn set_mode(&self, mode: QueueMode) -> Result<()> {
+        let (name, actor) = (Name::parse("queue", &self.name)?, self.client.actor());
+        let known = self.client.repeat(|| self.client.store().queues(1, None)).await?;
+        let known = known.into_iter().find(|state| state.queue.name == name);
+        let defaults = known.map(|state| state.queue.defaults).unwrap_or_default();
+        let request = PutQueue { name, defaults, mode: Some(mode), actor };
         Ok(self.client.repeat(|| self.client.store().put_queue(request.clone(), None)).await??)
     }
 }

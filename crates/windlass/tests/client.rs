@@ -182,7 +182,12 @@ async fn what_a_job_does_not_say_its_kind_agent_and_queue_do() {
         .await
         .unwrap();
     let name = Name::parse("queue", "slow").unwrap();
-    let put = windlass_store::PutQueue { name, defaults: retries(5), actor: windlass_core::Actor::api() };
+    let put = windlass_store::PutQueue {
+        name,
+        defaults: retries(5),
+        mode: None,
+        actor: windlass_core::Actor::api(),
+    };
     client.store().put_queue(put, None).await.unwrap().unwrap();
     let facts = async |sent: windlass::Enqueue| {
         let id = sent.await.unwrap().id;

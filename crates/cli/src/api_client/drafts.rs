@@ -1,5 +1,6 @@
 //! What is asked for, as it was typed and checked.
 
+use windlass_core::dispatch::Requires;
 use windlass_core::{JobId, Key, Metadata, Name, Payload, Role, RunAt, Timestamp, Who};
 
 /// Filters as they are typed: names and values.
@@ -34,6 +35,8 @@ pub struct Draft {
     pub metadata: Option<Metadata>,
     /// The pause before a retry, in the words of the API.
     pub backoff: Option<serde_json::Map<String, serde_json::Value>>,
+    /// Labels that its worker must have.
+    pub requires: Requires,
 }
 
 /// What is done to all jobs of a filter.

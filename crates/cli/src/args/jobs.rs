@@ -56,6 +56,9 @@ pub struct EnqueueArgs {
     /// The pause before a retry, like base=2s,max=5m,multiplier=3,jitter=false; what is left out keeps its default
     #[arg(long, value_name = "LIST")]
     pub backoff: Option<String>,
+    /// A label that its worker must have, in a queue in mode push; may be given more than once
+    #[arg(long, value_name = "LABEL=VALUE")]
+    pub require: Vec<String>,
     /// Wait until it has ended, and print its result
     #[arg(long)]
     pub wait: bool,

@@ -52,8 +52,10 @@ pub enum QueuesCommand {
     /// Hand out jobs of a queue again
     #[command(after_help = "Example:\n  windlass queues resume mail")]
     Resume(QueueArg),
-    /// Set the defaults of a queue's jobs; what is left out is unset
-    #[command(after_help = "Example:\n  windlass queues set mail --max-retries 10 --timeout 2m")]
+    /// Set the defaults of a queue's jobs, and how they reach workers; what is left out is unset, but for the mode
+    #[command(
+        after_help = "Examples:\n  windlass queues set mail --max-retries 10 --timeout 2m\n  windlass queues set render --mode push"
+    )]
     Set(QueueSettings),
 }
 
@@ -81,6 +83,9 @@ pub struct QueueSettings {
     /// How long after its lease only the holder may still finish a job
     #[arg(long, value_name = "TIME")]
     pub grace: Option<Span>,
+    /// pull: workers take its jobs; push: the leader assigns them. As it is when left out
+    #[arg(long, value_name = "MODE")]
+    pub mode: Option<String>,
 }
 
 /// `windlass workers`

@@ -186,7 +186,10 @@ async fn set_queues(client: &Client) -> windlass::Result<()> {
         }
         let (max_retries, timeout_ms) = (Some(max_retries), Some(timeout_ms));
         let defaults = QueueDefaults { max_retries, timeout_ms, ..QueueDefaults::default() };
-        client.store().put_queue(PutQueue { name, defaults, actor: Actor::api() }, None).await??;
+        client
+            .store()
+            .put_queue(PutQueue { name, defaults, mode: None, actor: Actor::api() }, None)
+            .await??;
     }
     Ok(())
 }

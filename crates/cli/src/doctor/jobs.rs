@@ -5,8 +5,9 @@ use super::{Finding, ago, ok, problem, warning};
 use crate::fail::Outcome;
 use std::sync::Arc;
 use windlass_core::limits::PAGE_MAX;
-use windlass_core::{Filter, Job, Name, Status, Timestamp, Worker};
-use windlass_store::{List, QueueState, Store, fresh};
+use windlass_core::{Filter, Job, Name, QueueMode, Status, Timestamp, Worker};
+use windlass_engine::service::Leading;
+use windlass_store::{List, Listed, QueueState, Store, fresh};
 
 /// Where counting stops.
 const CAP: i64 = 10_000;
@@ -30,6 +31,7 @@ pub async fn look(store: &Arc<dyn Store>, late_ms: i64) -> Outcome<Vec<Finding>>
     findings.push(of_deadlines(&standing(store, &[Status::Waiting, Status::Assigned]).await?, now, late_ms));
     findings.extend(of_workers(&workers, now));
     findings.push(of_dead(store).await?);
+    findings.extend(of_leader(store, &queues, now).await?);
     Ok(findings)
 }
 
@@ -63,6 +65,9 @@ async fn of_queue(
     kinds.sort();
     kinds.dedup();
     let mut findings = Vec::new();
+    if state.queue.mode == QueueMode::Push {
+        findings.extend(of_requires(name, &page.items, workers, now));
+    }
     for kind in kinds.iter().filter(|kind| !workers.iter().any(|worker| worker.takes(name, kind, now))) {
         let found = format!("{name} has due jobs of kind {kind} and no live worker takes them");
         findings.push(problem(
@@ -78,6 +83,52 @@ async fn of_queue(
         findings.push(warning("queues", found, "start more workers, or give them a higher --concurrency"));
     }
     Ok(findings)
+}
+
+/// Due jobs of a push queue that no live worker's labels match.
+fn of_requires(queue: &Name, due: &[Listed], workers: &[Worker], now: Timestamp) -> Option<Finding> {
+    let is_for = |worker: &&Worker, one: &Listed| worker.takes(queue, &one.job.kind, now);
+    let in_vain = due.iter().filter(|one| one.job.is_due(now)).find(|one| {
+        let mut taking = workers.iter().filter(|worker| is_for(worker, one)).peekable();
+        taking.peek().is_some() && !taking.any(|worker| worker.meets(&one.facts.requires))
+    })?;
+    let labels: Vec<String> =
+        in_vain.facts.requires.iter().map(|(label, value)| format!("--label {label}={value}")).collect();
+    Some(problem(
+        "queues",
+        format!(
+            "{queue} is in mode push, and no live worker has the labels that job {} requires",
+            in_vain.job.id
+        ),
+        format!("windlass work --queue {queue} {} --exec …", labels.join(" ")),
+    ))
+}
+
+/// Somebody must lead where there are schedules or push queues.
+async fn of_leader(
+    store: &Arc<dyn Store>,
+    queues: &[QueueState],
+    now: Timestamp,
+) -> Outcome<Option<Finding>> {
+    let term = store.term(Leading::term(), None).await?;
+    if let Some(term) = term.as_ref().filter(|term| term.expires_at > now) {
+        return Ok(Some(ok("leader", format!("{} leads, under epoch {}", term.holder, term.epoch))));
+    }
+    let needs = if queues.iter().any(|state| state.queue.mode == QueueMode::Push) {
+        "jobs of push queues are assigned"
+    } else if !store.schedules((), None).await?.is_empty() {
+        "schedules fire"
+    } else {
+        return Ok(None);
+    };
+    let last = term.map_or("nobody ever did".to_owned(), |term| {
+        format!("{} did until {}", term.holder, term.expires_at)
+    });
+    Ok(Some(problem(
+        "leader",
+        format!("nobody leads ({last}), so no {needs}"),
+        "start a server (windlass serve), or a worker that leads: Worker::schedules(true)",
+    )))
 }
 
 fn of_leases(running: &[Job], workers: &[Worker], (now, late_ms): (Timestamp, i64)) -> Finding {

@@ -425,6 +425,36 @@ def settings():
     assert entry["detail"]["after"]["webhooks_per_minute"] == 601
 
 
+def pushing():
+    """A job of a push queue is taken by nobody, assigned to a worker whose labels match, and started by that one."""
+    queue = f"push-{KIND}"
+    assert ok("PUT", f"/v1/queues/{queue}", {"mode": "push"})["queue"]["mode"] == "push"
+    assert ok("PUT", f"/v1/queues/{queue}", {"max_retries": 1})["queue"]["mode"] == "push", "it stays as it is"
+    refused(422, "invalid", "PUT", f"/v1/queues/{queue}", {"mode": "shove"})
+    report = {"queues": [queue], "capacity": 2, "slots": {queue: 1}, "ttl": "10m"}
+    ok("PUT", f"/v1/workers/{KIND}-a", {**report, "labels": {"gpu": "a100"}})
+    ok("PUT", f"/v1/workers/{KIND}-b", {**report, "labels": {"gpu": "h100"}})
+    job = ok("POST", "/v1/jobs", {"kind": KIND, "queue": queue, "requires": {"gpu": "h100"}}, 201)["job"]["id"]
+    refused(422, "invalid", "POST", "/v1/jobs", {"kind": KIND, "requires": {"not a name": "x"}})
+    until("it is assigned", lambda: ok("GET", f"/v1/jobs/{job}")["status"] == "assigned")
+    shown = ok("GET", f"/v1/jobs/{job}")
+    assigned = shown["assigned"]
+    assert assigned["worker_id"] == f"{KIND}-b" and shown["requires"] == {"gpu": "h100"}, shown
+    start = {"worker_id": f"{KIND}-b", "assignment": assigned["assignment"], "epoch": assigned["epoch"]}
+    refused(409, "not_assigned", "POST", f"/v1/jobs/{job}/start", {**start, "worker_id": f"{KIND}-a"})
+    refused(409, "not_assigned", "POST", f"/v1/jobs/{job}/start", {**start, "epoch": assigned["epoch"] + 1})
+    refused(409, "not_claimable", "POST", f"/v1/jobs/{job}/claim", {"worker_id": f"{KIND}-b"})
+    assert ok("POST", "/v1/claim", {"queues": [queue], "worker_id": f"{KIND}-a"})["jobs"] == []
+    token = ok("POST", f"/v1/jobs/{job}/start", start)["job"]["lease"]["token"]
+    ok("POST", f"/v1/jobs/{job}/complete", {"lease_token": token})
+    refused(409, "job_finished", "POST", f"/v1/jobs/{job}/start", start)
+    other = ok("POST", "/v1/jobs", {"kind": KIND, "queue": queue, "requires": {"gpu": "a100"}}, 201)["job"]["id"]
+    claim = {"queues": [queue], "worker_id": f"{KIND}-a", "wait": "60s"}
+    taken = ok("POST", "/v1/claim", claim)["jobs"]
+    assert [one["id"] for one in taken] == [other], "a claim starts what its worker was assigned"
+    ok("POST", f"/v1/jobs/{other}/complete", {"lease_token": taken[0]["lease"]["token"]})
+
+
 def everything_was_called():
     """Every operation of the document was called here with success."""
     left = set()
@@ -438,7 +468,7 @@ def everything_was_called():
 
 PARTS = [
     malformed_requests, enqueueing, a_life, notes, refusals_in_their_order, waits_and_signals, approvals, operating,
-    watching, schedules, triggers, settings, keys, everything_was_called,
+    watching, schedules, triggers, settings, pushing, keys, everything_was_called,
 ]
 for part in PARTS:
     began = time.monotonic()

@@ -5,7 +5,7 @@ use super::plan::Act;
 use super::twins::{Twins, at_place, both};
 use crate::{name, who};
 use windlass_core::decide::Claim;
-use windlass_core::{LeaseMs, QueueDefaults, Version};
+use windlass_core::{LeaseMs, QueueDefaults, QueueMode, Version};
 use windlass_store::*;
 
 impl Twins {
@@ -81,6 +81,16 @@ impl Twins {
         both!(self, logs, ReadLogs { job, after: 0, limit: 10 });
         both!(self, queues, version);
         both!(self, term, name("leader"));
+        let page = both!(self, unassigned, ReadUnassigned { after: vec![], limit: 3 });
+        let place = |job: &Unassigned| UnassignedPlace {
+            queue: job.queue.clone(),
+            priority: job.priority,
+            due_at: job.due_at,
+            id: job.id,
+        };
+        let after: Vec<_> = page.jobs.first().map(place).into_iter().collect();
+        both!(self, unassigned, ReadUnassigned { after, limit: 3 });
+        both!(self, candidates, vec![queue(0)]);
         if let Some(unique) = view.and_then(|v| v.facts.unique) {
             let held = both!(self, find_key, FindKey { scope: unique.scope, key: unique.key });
             self.tells("find_key", held.is_some());
@@ -95,9 +105,10 @@ impl Twins {
                 both!(self, pause_queue, PauseQueue { name: queue(*q), pause: *pause, actor });
                 self.tells("pause_queue", *pause);
             }
-            Act::PutQueue { queue: q, retries } => {
+            Act::PutQueue { queue: q, retries, push } => {
                 let defaults = QueueDefaults { max_retries: Some(*retries), ..QueueDefaults::default() };
-                let answer = both!(self, put_queue, PutQueue { name: queue(*q), defaults, actor });
+                let mode = Some(if *push { QueueMode::Push } else { QueueMode::Pull });
+                let answer = both!(self, put_queue, PutQueue { name: queue(*q), defaults, mode, actor });
                 self.tells("put_queue", answer.is_ok());
             }
             Act::PutWorker { worker: w, draining } => {
@@ -106,6 +117,7 @@ impl Twins {
                     queues: vec![queue(0), queue(1)],
                     kinds: vec![],
                     capacity: 2,
+                    slots: [(queue(0), 1)].into(),
                     labels: serde_json::Map::new(),
                     draining: *draining,
                     ttl_ms: LeaseMs::DEFAULT,

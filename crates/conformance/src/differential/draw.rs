@@ -169,7 +169,11 @@ pub fn on_surroundings() -> BoxedStrategy<Act> {
     prop_oneof![
         (0..2usize, proptest::bool::weighted(0.3))
             .prop_map(|(queue, pause)| Act::PauseQueue { queue, pause }),
-        (0..2usize, 0..6i32).prop_map(|(queue, n)| Act::PutQueue { queue, retries: n * 25 }),
+        (0..2usize, 0..6i32, proptest::bool::weighted(0.2)).prop_map(|(queue, n, push)| Act::PutQueue {
+            queue,
+            retries: n * 25,
+            push
+        }),
         (0..3usize, proptest::bool::weighted(0.2))
             .prop_map(|(worker, draining)| Act::PutWorker { worker, draining }),
         (0..3usize).prop_map(|worker| Act::DrainWorker { worker }),

@@ -204,6 +204,7 @@ pub enum Act {
     PutQueue {
         queue: usize,
         retries: i32,
+        push: bool,
     },
     PutWorker {
         worker: usize,

@@ -6,10 +6,11 @@
 
 use crate::repeat::jittered;
 use crate::shutdown::{Level, Shutdown};
+use metrics::{counter, gauge};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use windlass_core::registry::WriteAudit;
 use windlass_core::{Actor, LeaseMs, Metadata, Name, Who};
 use windlass_store::{AcquireTerm, RenewTerm, ResignTerm, Store, StoreError};
@@ -20,6 +21,10 @@ const TERM: &str = "leader";
 const TTL_MS: i64 = 10_000;
 /// How long before the end of its term one that could not renew it stops.
 const MARGIN: Duration = Duration::from_secs(1);
+/// How often others look whether the term is free, at most: so soon after the leader resigned, another leads.
+const LOOK: Duration = Duration::from_millis(600);
+/// How soon a renewal that failed is tried again.
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// Keeps trying to lead, and leads.
 #[derive(Debug)]
@@ -91,11 +96,12 @@ impl Leader {
             () = shutdown.reached(Level::Graceful) => {}
             () = self.lead() => {}
         }
-        if let Some(epoch) = self.told.send_replace(None) {
+        if let Some(epoch) = self.say(None) {
             let resign = ResignTerm { name: Leading::term(), holder: self.holder.clone(), epoch };
             let ends = Instant::now() + MARGIN;
-            if !matches!(timeout_at(ends, self.store.resign_term(resign, None)).await, Ok(Ok(Ok(())))) {
-                tracing::debug!(epoch, "the term could not be resigned; it ends by itself");
+            match timeout_at(ends, self.store.resign_term(resign, None)).await {
+                Ok(Ok(Ok(()))) => tracing::info!(epoch, "leads no more: it resigned"),
+                _ => tracing::warn!(epoch, "the term could not be resigned; it ends by itself"),
             }
         }
     }
@@ -116,7 +122,7 @@ impl Leader {
                 }
                 Err(_) => {}
             }
-            sleep(jittered(ttl / 5)).await;
+            sleep(jittered(LOOK.min(ttl / 5))).await;
         }
     }
 
@@ -132,28 +138,44 @@ impl Leader {
     /// Leads until the term cannot be renewed in time.
     async fn reign(&self, epoch: i64, mut until: Instant, ttl: Duration) {
         tracing::info!(holder = %self.holder, epoch, "leads");
-        self.told.send_replace(Some(epoch));
-        self.note(epoch).await;
+        counter!("windlass_leader_changes_total").increment(1);
+        gauge!("windlass_leader_epoch").set(epoch as f64);
+        self.say(Some(epoch));
+        let mut pause = ttl / 3;
+        // The record may wait for the store; a renewal never waits for the record.
+        let note = self.note(epoch);
+        tokio::pin!(note);
+        let mut noted = false;
         loop {
-            sleep(ttl / 3).await;
+            let next = (Instant::now() + pause).min(until);
+            if !noted {
+                noted = timeout_at(next, &mut note).await.is_ok();
+            }
+            sleep_until(next).await;
             let asked = Instant::now();
             let Ok(ttl_ms) = LeaseMs::new(self.ttl_ms) else { break };
             let renew = RenewTerm { name: Leading::term(), holder: self.holder.clone(), epoch, ttl_ms };
             match timeout_at(until, self.store.renew_term(renew, None)).await {
-                Ok(Ok(Ok(_))) => until = asked + ttl.saturating_sub(MARGIN),
+                Ok(Ok(Ok(_))) => (until, pause) = (asked + ttl.saturating_sub(MARGIN), ttl / 3),
                 Ok(Ok(Err(refusal))) => {
                     tracing::warn!(epoch, %refusal, "leads no more: another does");
                     break;
                 }
                 // The store may answer again before the term is over.
-                Ok(Err(_)) if Instant::now() < until => continue,
+                Ok(Err(_)) if Instant::now() < until => pause = AGAIN,
                 Ok(Err(_)) | Err(_) => {
                     tracing::warn!(epoch, "leads no more: the term could not be renewed in time");
                     break;
                 }
             }
         }
-        self.told.send_replace(None);
+        self.say(None);
+    }
+
+    /// Says whether this process leads, and under which epoch; answers what was said before.
+    fn say(&self, epoch: Option<i64>) -> Option<i64> {
+        gauge!("windlass_leader").set(if epoch.is_some() { 1.0 } else { 0.0 });
+        self.told.send_replace(epoch)
     }
 
     /// Every change of leader is on record.

@@ -4,6 +4,7 @@ use crate::policy::Policies;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
+use windlass_core::{Queue, QueueMode};
 use windlass_store::{QueueState, StoreResult};
 
 /// How long what was read is trusted: another process's change takes effect within it.
@@ -53,7 +54,10 @@ impl QueuePolicies {
         }
         let asked_at = Instant::now();
         let mut policies = self.own.clone();
-        policies.set_queues(ask().await?.into_iter().map(|state| (state.queue.name, state.queue.defaults)));
+        let queues: Vec<Queue> = ask().await?.into_iter().map(|state| state.queue).collect();
+        let is_pushed = |queue: &&Queue| queue.mode == QueueMode::Push;
+        policies.set_pushed(queues.iter().filter(is_pushed).map(|queue| queue.name.clone()));
+        policies.set_queues(queues.into_iter().map(|queue| (queue.name, queue.defaults)));
         let policies = Arc::new(policies);
         *self.lock() = Some((asked_at, Arc::clone(&policies)));
         Ok(policies)

@@ -1,7 +1,7 @@
 //! A fresh database for each test, on the server that `TEST_PG_URL` names or on one of this process's own.
 
 #[path = "../../../postgres/tests/support/cluster.rs"]
-mod cluster;
+pub mod cluster;
 
 use cluster::Cluster;
 use std::sync::OnceLock;

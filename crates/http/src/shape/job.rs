@@ -5,8 +5,9 @@ use super::registry::BackoffOut;
 use super::time::{Span, Time};
 use serde::Serialize;
 use utoipa::ToSchema;
+use windlass_core::dispatch::Requires;
 use windlass_core::unique::Scope;
-use windlass_core::{Blocked, Facts, Job, Metadata, Payload, Timestamp, Wake};
+use windlass_core::{Blocked, Facts, Job, Metadata, Payload, Status, Timestamp, Wake};
 use windlass_store::{Claimed, JobView, Listed, fresh};
 
 /// A job: where it stands and what it was given.
@@ -58,6 +59,13 @@ pub(crate) struct JobShape {
     /// Present while its lease has expired and its grace has not: only its holder may go on.
     #[serde(skip_serializing_if = "Option::is_none")]
     continuation: Option<ContinuationShape>,
+    /// Who is to start it, exactly while it is assigned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    assigned: Option<AssignedShape>,
+    /// Labels that its worker must have.
+    #[serde(skip_serializing_if = "Requires::is_empty")]
+    #[schema(value_type = Option<Object>)]
+    requires: Requires,
     /// What it was given. Absent in lists, and where it is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Raw>)]
@@ -148,6 +156,20 @@ struct LeaseShape {
     fence: Option<i64>,
     /// When the holder must have stopped by itself.
     expires_at: Option<Time>,
+}
+
+/// A job in a leader's line for one worker.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Assigned)]
+struct AssignedShape {
+    /// Who is to start it.
+    worker_id: String,
+    /// Which assignment it is: what the start names.
+    assignment: Option<i64>,
+    /// The epoch of the leader that made it: what the start names.
+    epoch: Option<i64>,
+    /// From when another gets it, if this worker is gone by then.
+    until: Option<Time>,
 }
 
 /// An error of a job.
@@ -272,6 +294,13 @@ impl JobShape {
             fence: None,
             expires_at: job.lease_expires_at.map(Time),
         });
+        let to = job.worker_id.as_ref().filter(|_| job.status == Status::Assigned);
+        let assigned = to.map(|worker| AssignedShape {
+            worker_id: worker.to_string(),
+            assignment: job.assignment,
+            epoch: job.epoch,
+            until: job.deadline_at.map(Time),
+        });
         let error_code = job.error_code.as_ref();
         Self {
             id: job.id.to_string(),
@@ -296,6 +325,8 @@ impl JobShape {
             continuation: job
                 .in_grace_until(fresh::wall_clock())
                 .map(|until| ContinuationShape { state: "confirming", until: Time(until) }),
+            assigned,
+            requires: facts.requires.clone(),
             payload: None,
             payload_base64: None,
             result: None,

@@ -5,6 +5,7 @@ use super::raw::{Json, payload};
 use super::time::{Moment, Span, run_at};
 use crate::call::lease_token;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
 use windlass_core::unique::{Policy as Hold, Scope, Unique};
@@ -74,6 +75,10 @@ pub(crate) struct NewJobShape {
     /// What makes two jobs the same.
     #[serde(default)]
     unique: Option<UniqueShape>,
+    /// Labels with their values that its worker must have, at most 16. Only queues in mode push look at them.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    requires: Option<BTreeMap<String, String>>,
     /// The job that spawns it.
     #[serde(default)]
     #[schema(format = "uuid")]
@@ -212,6 +217,9 @@ impl NewJobShape {
         facts.metadata = self.metadata.unwrap_or_default();
         let tags = self.tags.unwrap_or_default();
         facts.tags = tags.iter().map(|tag| Name::parse("tags", tag)).collect::<Result<_, _>>()?;
+        for (label, value) in self.requires.unwrap_or_default() {
+            facts.requires.insert(Name::parse("requires", label)?, value);
+        }
         facts.parent_id = self.parent_id.map(|id| job_id("parent_id", &id)).transpose()?;
         let own = Policy {
             max_retries: self.max_retries,

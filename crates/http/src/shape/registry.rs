@@ -4,6 +4,7 @@ use super::time::{Span, Time};
 use crate::route::role_word;
 use serde::Serialize;
 use utoipa::ToSchema;
+use windlass_core::registry::Slots;
 use windlass_core::{AccessKey, AuditEntry, Backoff, Metadata, Queue, QueueDefaults, Timestamp, Worker};
 use windlass_store::QueueState;
 
@@ -24,6 +25,8 @@ pub(crate) struct QueueShape {
     paused: Option<PausedShape>,
     /// What its jobs fall back to.
     defaults: DefaultsShape,
+    /// How its jobs reach workers: `pull` or `push`.
+    mode: &'static str,
     /// What happened in the last minute, as far as this server saw it.
     rates: RatesShape,
 }
@@ -88,7 +91,7 @@ impl From<Backoff> for BackoffOut {
 impl QueueShape {
     /// A queue as it stands.
     pub(crate) fn of(state: QueueState, rates: RatesShape) -> Self {
-        let QueueState { queue: Queue { name, paused, defaults }, due, oldest_due_at } = state;
+        let QueueState { queue: Queue { name, paused, defaults, mode }, due, oldest_due_at } = state;
         let QueueDefaults { max_retries, timeout_ms, lease_ms, grace_ms, backoff } = defaults;
         Self {
             name: name.to_string(),
@@ -103,6 +106,7 @@ impl QueueShape {
                 grace: grace_ms.map(Span::from_ms),
                 backoff: backoff.map(BackoffOut::from),
             },
+            mode: mode.as_str(),
             rates,
         }
     }
@@ -120,7 +124,10 @@ pub(crate) struct WorkerShape {
     kinds: Vec<String>,
     /// How many jobs at once.
     capacity: i32,
-    /// Labels for people.
+    /// How many of them from a queue, where that is less.
+    #[schema(value_type = Object)]
+    slots: Slots,
+    /// Labels, for people and for what jobs of push queues require.
     #[schema(value_type = Object)]
     labels: Metadata,
     /// Whether it takes no more.
@@ -144,6 +151,7 @@ impl WorkerShape {
             queues: names(worker.queues),
             kinds: names(worker.kinds),
             capacity: worker.capacity,
+            slots: worker.slots,
             labels: worker.labels,
             draining: worker.draining,
             live: worker.expires_at > now,

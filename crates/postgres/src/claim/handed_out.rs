@@ -24,6 +24,7 @@ impl Db<'_> {
             let (what, id) = (c.get::<&str>()?, c.job_id()?);
             match what {
                 "held" => taken.held.push((id, c.pass(2).get()?)),
+                "assigned" => taken.assigned.push(id),
                 "ending" => taken.ending.push(spot(&mut c, id)?),
                 "until" => {
                     taken.stopped.push(spot(&mut c, id)?);
