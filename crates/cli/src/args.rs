@@ -224,6 +224,13 @@ pub struct WorkArgs {
     /// How many jobs at once, per queue
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub concurrency: u16,
+    /// A label of this worker, for jobs of push queues that require it; may be given more than once
+    #[arg(long, value_name = "LABEL=VALUE")]
+    pub label: Vec<String>,
+    /// Show leases in this Redis too, as jobrun:lease:ID; the store alone decides, and goes on without it
+    #[cfg(feature = "redis")]
+    #[arg(long, value_name = "URL")]
+    pub redis: Option<String>,
     /// How long a lease lasts: a dead worker's jobs are taken over so long after its last sign of life
     /// [env: WINDLASS_LEASE] [default: 30s]
     #[arg(long, value_name = "TIME")]

@@ -13,7 +13,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_core::LeaseMs;
+use windlass_core::{LeaseMs, Metadata};
 use windlass_engine::{BoxError, Handler, RunError, Shutdown, Worker};
 use windlass_store::work::Work;
 
@@ -40,6 +40,12 @@ pub async fn run(args: WorkArgs, settings: &Settings) -> Outcome {
     let worker = match &server {
         Some(server) => Worker::through(Arc::clone(server) as Arc<dyn Work>),
         None => on_store(settings).await?,
+    };
+    let worker = worker.labels(labels(&args.label)?);
+    #[cfg(feature = "redis")]
+    let worker = match &args.redis {
+        Some(url) => worker.leases_in(Arc::new(windlass_engine::RedisLeases::new(url)?)),
+        None => worker,
     };
     let worker = configured(worker, &args, settings.lease_ms(), Arc::new(program));
     let kinds = if args.kind.is_empty() { "all".to_owned() } else { args.kind.join(", ") };
@@ -95,6 +101,13 @@ async fn on_store(settings: &Settings) -> Outcome<Worker> {
             client.map(|client| Arc::clone(client.store())).map_err(|failure| BoxError::from(failure.detail))
         }
     }))
+}
+
+fn labels(given: &[String]) -> Outcome<Metadata> {
+    let label = |text: &String| {
+        crate::enqueue::label("--label", text).map(|(name, value)| (name.to_string(), value.into()))
+    };
+    given.iter().map(label).collect()
 }
 
 fn configured(worker: Worker, args: &WorkArgs, lease_ms: LeaseMs, program: Arc<Program>) -> Worker {

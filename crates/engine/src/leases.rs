@@ -4,8 +4,9 @@
 
 use crate::attempt::Attempt;
 use crate::control::Standing;
+use crate::mirror::{LeaseMirror, LeaseNote};
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -57,9 +58,29 @@ pub(crate) struct Leases {
     earlier: Notify,
     /// Tells who waits for the end that nothing is held any more.
     empty: Notify,
+    /// Where they are shown beside the store.
+    mirror: Option<Arc<dyn LeaseMirror>>,
 }
 
 impl Leases {
+    /// None yet; what comes is shown there.
+    pub(crate) fn shown_in(mirror: Option<Arc<dyn LeaseMirror>>) -> Self {
+        Self { mirror, ..Self::default() }
+    }
+
+    fn show(&self, lease: &Held) {
+        if let Some(mirror) = &self.mirror {
+            let (attempt, lasts) = (&lease.attempt, lease.over().saturating_duration_since(Instant::now()));
+            mirror.holds(LeaseNote {
+                job: attempt.job_id(),
+                worker: attempt.worker().clone(),
+                attempt: attempt.number(),
+                fence: attempt.fence(),
+                lasts,
+            });
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<JobId, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -67,6 +88,7 @@ impl Leases {
     pub(crate) fn insert(&self, leases: impl IntoIterator<Item = Held>) {
         let mut held = self.lock();
         for lease in leases {
+            self.show(&lease);
             held.insert(lease.attempt.job_id(), lease);
         }
         drop(held);
@@ -80,6 +102,9 @@ impl Leases {
             let id = attempt.job_id();
             if held.get(&id).is_some_and(|lease| lease.attempt.number() == attempt.number()) {
                 held.remove(&id);
+                if let Some(mirror) = &self.mirror {
+                    mirror.let_go(id, attempt.fence());
+                }
             }
         }
         if held.is_empty() {
@@ -127,6 +152,7 @@ impl Leases {
             let full = Duration::from_millis(lease.lease_ms.get().unsigned_abs());
             lease.expires = lease.expires.max(sent + full);
             lease.renew_at = sent + full / 3;
+            self.show(lease);
         }
     }
 
@@ -198,7 +224,6 @@ impl Leases {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Arc;
     use windlass_core::decide::Claim;
     use windlass_core::{Actor, Facts, Name, NewJob, Timestamp, Who};
     use windlass_memory::MemoryStore;

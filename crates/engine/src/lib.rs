@@ -7,11 +7,12 @@
 //! | what a handler is given and may ask for | [`Attempt`] |
 //! | how a handler says what went wrong | [`HandlerError`] |
 //! | one claimed job, from start to outcome | [`run_once`] |
-//! | what servers and workers run alike: deadlines, queues' policies | [`service`] |
+//! | what servers and workers run alike: deadlines, queues' policies, the leader and what it leads | [`service`] |
 //! | ending in two steps | [`Shutdown`] |
 //! | whether the worker works, for readiness | [`Health`] |
 //! | what a job falls back to | [`Policies`] |
 //! | a job put into the hands of a worker that waits | [`Offers`] |
+//! | leases that others can read beside the store | [`LeaseMirror`] |
 //! | asking again when an answer was lost | [`repeat`] |
 //! | traces across processes | [`TraceContext`] |
 //!
@@ -35,10 +36,13 @@ mod heartbeat;
 mod lanes;
 mod leases;
 mod metrics;
+mod mirror;
 mod offer;
 mod policy;
 mod race;
 mod record;
+#[cfg(feature = "redis")]
+mod redis_leases;
 mod register;
 mod repeat;
 mod report;
@@ -57,10 +61,13 @@ pub use attempt::Attempt;
 pub use error::{HandlerError, Then};
 pub use handler::{BoxError, Handler, Handlers};
 pub use health::Health;
+pub use mirror::{LeaseMirror, LeaseNote};
 pub use offer::{Offer, Offers};
 pub use policy::{Policies, Policy};
 pub use race::{Contender, Won};
 pub use record::OpenStep;
+#[cfg(feature = "redis")]
+pub use redis_leases::RedisLeases;
 pub use repeat::repeat;
 pub use report::Report;
 pub use run::run_once;

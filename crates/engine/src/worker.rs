@@ -7,6 +7,7 @@ use crate::health::{Board, Health};
 use crate::lanes::Line;
 use crate::leases::Leases;
 use crate::metrics::Metrics;
+use crate::mirror::LeaseMirror;
 use crate::offer::Offers;
 use crate::policy::{Policies, Policy};
 use crate::shutdown::Shutdown;
@@ -45,6 +46,7 @@ pub struct Worker {
     renewal_store: Option<Opener>,
     offers: Offers,
     schedules: bool,
+    mirror: Option<Arc<dyn LeaseMirror>>,
     queues: Vec<(Name, usize)>,
     handlers: Handlers,
     policies: Policies,
@@ -73,6 +75,7 @@ impl Worker {
             renewal_store: None,
             offers: Offers::default(),
             schedules: false,
+            mirror: None,
             queues: Vec::new(),
             handlers: Handlers::new(),
             policies: Policies::new(),
@@ -163,7 +166,7 @@ impl Worker {
         self
     }
 
-    /// Labels for people, beside its identity.
+    /// Labels, beside its identity: for people, and for jobs of push queues that require them.
     #[must_use]
     pub fn labels(mut self, labels: Metadata) -> Self {
         self.labels = labels;
@@ -239,10 +242,18 @@ impl Worker {
         self
     }
 
-    /// Whether it also fires schedules, for programs without a server. Of all that would, one does: the leader.
+    /// Whether it also fires schedules and assigns the jobs of push queues, for programs without a server. Of all that would,
+    /// one does: the leader.
     #[must_use]
     pub fn schedules(mut self, fires: bool) -> Self {
         self.schedules = fires;
+        self
+    }
+
+    /// Where it shows its leases beside the store, such as `RedisLeases`. Nothing depends on it.
+    #[must_use]
+    pub fn leases_in(mut self, mirror: Arc<dyn LeaseMirror>) -> Self {
+        self.mirror = Some(mirror);
         self
     }
 
@@ -325,7 +336,7 @@ impl Worker {
             cancel_grace: self.cancel_grace,
             shutdown_deadline: self.shutdown_deadline,
             handlers_on: Handle::current(),
-            leases: Leases::default(),
+            leases: Leases::shown_in(self.mirror),
             metrics: Metrics::new(),
             health: Board::new(self.health),
             offers: self.offers,

@@ -334,9 +334,15 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self.with(|worker| worker.identity(name))
     }
 
-    /// Labels for people, beside its identity.
+    /// Labels, beside its identity: for people, and for jobs of push queues that require them.
     pub fn labels(self, labels: Metadata) -> Self {
         self.with(|worker| worker.labels(labels))
+    }
+
+    /// Shows its leases beside the store, such as in Redis with [`engine::RedisLeases`](crate::engine) (feature `redis`).
+    /// Nothing depends on it.
+    pub fn leases_in(self, mirror: Arc<dyn windlass_engine::LeaseMirror>) -> Self {
+        self.with(|worker| worker.leases_in(mirror))
     }
 
     /// How long jobs may go on after an end was asked for, 25 s unless said otherwise: a supervisor usually ends a process by
