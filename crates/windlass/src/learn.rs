@@ -22,6 +22,9 @@ pub struct Schedules;
 #[doc = include_str!("../../../docs/learn/triggers.md")]
 pub struct Triggers;
 
+#[doc = include_str!("../../../docs/learn/push-queues.md")]
+pub struct PushQueues;
+
 #[cfg(feature = "postgres")]
 #[doc = include_str!("../../../docs/learn/transactions-and-fencing.md")]
 pub struct TransactionsAndFencing;

@@ -2,6 +2,7 @@
 #![allow(dead_code, unused_imports, reason = "each test file uses a part")]
 
 pub mod client;
+pub mod hole;
 #[path = "../../../engine/tests/bed/postgres.rs"]
 mod postgres;
 
@@ -21,18 +22,35 @@ pub struct Place {
     pub url: String,
     folder: TempDir,
     _database: Option<postgres::Database>,
+    /// The server, where the test has one for itself.
+    own: Option<postgres::cluster::Cluster>,
 }
 
 impl Place {
     pub fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("jobs.db").display());
-        Self { name: "sqlite", url, folder, _database: None }
+        Self { name: "sqlite", url, folder, _database: None, own: None }
     }
 
     pub fn postgres() -> Self {
         let (url, database) = wait_for(postgres::database());
-        Self { name: "postgres", url, folder: tempfile::tempdir().unwrap(), _database: Some(database) }
+        let folder = tempfile::tempdir().unwrap();
+        Self { name: "postgres", url, folder, _database: Some(database), own: None }
+    }
+
+    /// On a server that can be killed and started again.
+    pub fn own_postgres() -> Self {
+        let own = postgres::cluster::Cluster::start(&["fsync=off", "full_page_writes=off"]);
+        let folder = tempfile::tempdir().unwrap();
+        Self { name: "postgres", url: own.url(), folder, _database: None, own: Some(own) }
+    }
+
+    /// Kills the server of its own, and starts it again.
+    pub fn restart(&mut self) {
+        let own = self.own.as_mut().unwrap();
+        own.kill();
+        own.restart();
     }
 
     /// Does something in its database.
@@ -78,6 +96,18 @@ impl Place {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The library that gives a process another clock.
+pub fn faketime() -> std::path::PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let ran = Command::new(root.join("scripts/program")).args(["faketime", "faketime", "--version"]).output();
+    let ran = ran.unwrap();
+    let places = [Path::new("/usr/lib").to_owned(), root.join("target/debian/usr/lib")];
+    let folders = places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten();
+    let library = |folder: std::fs::DirEntry| folder.path().join("faketime/libfaketime.so.1");
+    let found = folders.filter_map(Result::ok).map(library).find(|path| path.exists());
+    found.unwrap_or_else(|| panic!("no libfaketime: {}{}", text(&ran.stdout), text(&ran.stderr)))
 }
 
 /// An address that was free a moment ago.
