@@ -40,6 +40,10 @@ pub async fn look(door: &ApiClient, late_ms: i64) -> Vec<Finding> {
         }
         (Err(failure), _) | (_, Err(failure)) => findings.push(unread("queues", failure)),
     }
+    match door.schedules().await {
+        Ok(page) => findings.push(of_schedules(list(&page.value, "schedules"), (now, late_ms))),
+        Err(failure) => findings.push(unread("schedules", failure)),
+    }
     let dead = vec![("dead".to_owned(), "true".to_owned())];
     match door.jobs(&dead, None, 1).await {
         Ok(page) if list(&page.value, "jobs").is_empty() => findings.push(ok("dead letters", "none")),
@@ -98,6 +102,21 @@ fn of_queues(queues: &[Value], workers: &[Value], (now, late_ms): (Timestamp, i6
     findings
 }
 
+/// Those that are broken or late; the doctor beside the store says more.
+fn of_schedules(schedules: &[Value], (now, late_ms): (Timestamp, i64)) -> Finding {
+    let stands_still = |schedule: &&Value| {
+        let next_at = Timestamp::parse("time", schedule["next_at"].as_str().unwrap_or_default()).ok();
+        schedule["broken"].is_string() || next_at.is_some_and(|at| at.plus_ms(late_ms) < now)
+    };
+    let names: Vec<String> =
+        schedules.iter().filter(stands_still).map(|schedule| text(&schedule["name"])).collect();
+    if names.is_empty() {
+        return ok("schedules", format!("{} known, none is late", schedules.len()));
+    }
+    let found = format!("{} do not fire: {}", names.len(), names.join(", "));
+    problem("schedules", found, "windlass schedules ls says which is broken; GET /v1/leader says who leads")
+}
+
 fn of_workers(workers: &[Value]) -> Finding {
     let live = workers.iter().filter(|worker| worker["live"] == true).count();
     let gone = workers.iter().filter(|worker| worker["live"] != true && worker["draining"] != true).count();
@@ -113,6 +132,19 @@ mod tests {
     use super::super::Level;
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_schedule_that_does_not_fire_is_told() {
+        let at = |s: i64| Timestamp::from_micros(s * 1_000_000);
+        let level = |schedule: Value, now: i64| of_schedules(&[schedule], (at(now), 60_000)).level;
+        let due = || json!({ "name": "nightly", "next_at": at(100).to_string() });
+        assert_eq!((level(due(), 160), level(due(), 161)), (Level::Ok, Level::Problem));
+        assert_eq!(level(json!({ "name": "nightly", "next_at": null }), 999), Level::Ok);
+        assert_eq!(
+            level(json!({ "name": "nightly", "next_at": null, "broken": "no JSON" }), 1),
+            Level::Problem
+        );
+    }
 
     #[test]
     fn a_queue_that_stands_still_is_told_with_its_fix() {
