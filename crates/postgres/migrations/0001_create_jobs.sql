@@ -519,7 +519,8 @@ COMMENT ON COLUMN windlass.triggers.secrets IS 'Secrets that its webhooks are si
 COMMENT ON TABLE windlass.trigger_events IS 'Events that came in from outside.';
 COMMENT ON COLUMN windlass.trigger_events.id IS 'Its identity.';
 COMMENT ON COLUMN windlass.trigger_events.trigger_name IS 'The trigger that it came for.';
-COMMENT ON COLUMN windlass.trigger_events.dedupe_key IS 'A second event of the trigger with this key is the same one; null is not.';
+COMMENT ON COLUMN windlass.trigger_events.dedupe_key IS
+  'A second event of the trigger with this key is the same one; null is never the same.';
 COMMENT ON COLUMN windlass.trigger_events.payload IS 'What it brought, as it came; null without.';
 COMMENT ON COLUMN windlass.trigger_events.is_json IS 'Whether that is JSON; null without.';
 COMMENT ON COLUMN windlass.trigger_events.actor IS 'Who sent it.';
