@@ -13,7 +13,9 @@ use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use windlass_core::lease::hex;
-use windlass_core::{ApprovalId, JobId, Key, Name, Payload, QueueDefaults, QueueMode, RunAt, Who};
+use windlass_core::{
+    ApprovalId, Fingerprint, JobId, Key, Name, Payload, QueueDefaults, QueueMode, RunAt, Who,
+};
 use windlass_http::role_word;
 use windlass_store::{Hints, fresh};
 
@@ -390,16 +392,37 @@ impl ApiClient {
         self.get("/v1/feed", &query).await
     }
 
-    /// What is measured, in Prometheus' words.
-    pub async fn metrics(&self) -> Outcome<String> {
-        let request = Request {
-            method: "GET",
-            path: "/metrics",
-            body: None,
-            idempotency_key: None,
-            patience: PATIENCE,
-        };
-        self.wire.send_text(request).await
+    /// `{as_of, statuses, queues, workers, approvals, problems}`
+    pub async fn now(&self) -> Outcome<Reply> {
+        self.get("/v1/now", &[]).await
+    }
+
+    /// `{from, to, step, series}`
+    pub async fn stats(&self, query: &Pairs) -> Outcome<Reply> {
+        let query: Vec<(&str, String)> = query.iter().map(|(n, v)| (n.as_str(), v.clone())).collect();
+        self.get("/v1/stats", &query).await
+    }
+
+    /// `{since}`
+    pub async fn rebuild_stats(&self, body: &Doc) -> Outcome<Reply> {
+        self.post("/v1/stats/rebuild", body).await
+    }
+
+    /// `{problems, next_cursor}`
+    pub async fn problems(&self, filter: &Pairs, limit: usize) -> Outcome<Reply> {
+        let mut query: Vec<(&str, String)> = filter.iter().map(|(n, v)| (n.as_str(), v.clone())).collect();
+        query.push(("limit", limit.to_string()));
+        self.get("/v1/problems", &query).await
+    }
+
+    /// One problem.
+    pub async fn problem(&self, fingerprint: &Fingerprint) -> Outcome<Reply> {
+        self.get(&format!("/v1/problems/{fingerprint}"), &[]).await
+    }
+
+    /// The problem as it is then.
+    pub async fn put_problem(&self, fingerprint: &Fingerprint, body: &Doc) -> Outcome<Reply> {
+        self.put(&format!("/v1/problems/{fingerprint}"), body).await
     }
 
     /// Whether the server is ready: 200, or the problem.

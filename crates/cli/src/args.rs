@@ -3,6 +3,7 @@
 mod jobs;
 mod registry;
 mod schedules;
+mod stats;
 mod triggers;
 
 pub use jobs::{
@@ -13,6 +14,7 @@ pub use registry::{
     ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueueArg, QueuesCommand, WorkersCommand,
 };
 pub use schedules::{ApplyArgs, BackfillArgs, NewSchedule, SchedulesCommand};
+pub use stats::{ProblemsCommand, StatsArgs, StatsCommand};
 pub use triggers::{NewTrigger, SettingsCommand, TriggersCommand};
 
 use crate::out::format::Format;
@@ -133,9 +135,14 @@ pub enum Command {
     /// Look at workers, drain them
     #[command(subcommand, disable_help_subcommand = true)]
     Workers(WorkersCommand),
-    /// How many jobs stand where, what is due, who works
-    #[command(after_help = "Examples:\n  windlass stats\n  windlass stats --watch")]
-    Stats,
+    /// How many jobs stand where, what is due, who works; or how much happened over time
+    #[command(
+        after_help = "Examples:\n  windlass stats\n  windlass stats --watch\n  windlass stats --from 6h --by queue\n  windlass stats rebuild"
+    )]
+    Stats(StatsArgs),
+    /// Errors grouped by what they are: look, resolve, mute
+    #[command(subcommand, disable_help_subcommand = true)]
+    Problems(ProblemsCommand),
     /// The same with what runs, live, until Ctrl-C
     #[command(after_help = "Example:\n  windlass top --every 5s")]
     Top {

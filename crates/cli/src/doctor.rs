@@ -4,6 +4,7 @@
 
 mod jobs;
 mod postgres;
+mod readers;
 mod schedules;
 mod server;
 mod sqlite;
@@ -79,6 +80,8 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, out: &Out) -> Outcome {
             findings.extend(jobs.unwrap_or_else(|failure| unread("jobs", failure)));
             let schedules = schedules::look(client.store(), late_ms).await;
             findings.extend(schedules.unwrap_or_else(|failure| unread("schedules", failure)));
+            let readers = readers::look(client.store(), late_ms).await;
+            findings.extend(readers.unwrap_or_else(|failure| unread("readers", failure)));
             findings
         }
         Err(failure) => {

@@ -26,6 +26,7 @@ mod jobs;
 mod key_pipe;
 mod migrate;
 mod out;
+mod problems;
 mod reap;
 mod registry;
 mod remote_store;

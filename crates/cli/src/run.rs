@@ -2,16 +2,16 @@
 
 use crate::api_client::ApiClient;
 use crate::args::{
-    ApprovalsCommand, Cli, Command, JobsCommand, KeysCommand, QueuesCommand, SchedulesCommand,
-    SettingsCommand, TriggersCommand, WorkersCommand,
+    ApprovalsCommand, Cli, Command, JobsCommand, KeysCommand, ProblemsCommand, QueuesCommand,
+    SchedulesCommand, SettingsCommand, TriggersCommand, WorkersCommand,
 };
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
 use crate::settings::{self, Settings};
 use crate::wire::Wire;
 use crate::{
-    adopt, demo, doctor, enqueue, jobs, migrate, registry, schedules, serve, stats, store_settings, triggers,
-    verify, work,
+    adopt, demo, doctor, enqueue, jobs, migrate, problems, registry, schedules, serve, stats, store_settings,
+    triggers, verify, work,
 };
 use clap::{CommandFactory, Parser};
 use serde_json::{Value, json};
@@ -53,7 +53,8 @@ pub async fn run(mut cli: Cli, out: &Out) -> Outcome {
         | Command::Settings(_)
         | Command::Workers(_)
         | Command::Audit(_)
-        | Command::Stats
+        | Command::Stats(_)
+        | Command::Problems(_)
         | Command::Top { .. }
         | Command::Keys(_) => on_door(cli.command, cli.global.create, &settings, out).await,
         Command::Work(args) => work::run(args, &settings).await,
@@ -94,7 +95,8 @@ async fn on_door(command: Command, create: bool, settings: &Settings, out: &Out)
         Command::Settings(command) => store_settings::run(command, door, out).await,
         Command::Workers(command) => registry::workers(command, door, out).await,
         Command::Audit(command) => registry::audit(command, door, out).await,
-        Command::Stats => stats::stats(door, out).await,
+        Command::Stats(args) => stats::stats(args, door, out).await,
+        Command::Problems(command) => problems::run(command, door, out).await,
         Command::Top { every } => stats::top(every.duration(), door, out).await,
         Command::Keys(command) => registry::keys(command, door, out).await,
         _ => Ok(()),
@@ -197,7 +199,11 @@ fn only_reads(command: &Command) -> bool {
         Command::Settings(command) => matches!(command, SettingsCommand::Get { .. }),
         Command::Workers(command) => matches!(command, WorkersCommand::Ls),
         Command::Keys(command) => matches!(command, KeysCommand::Ls),
-        Command::Audit(_) | Command::Stats | Command::Doctor(_) | Command::Config => true,
+        Command::Problems(command) => {
+            matches!(command, ProblemsCommand::Ls { .. } | ProblemsCommand::Show(_))
+        }
+        Command::Stats(args) => args.command.is_none(),
+        Command::Audit(_) | Command::Doctor(_) | Command::Config => true,
         _ => false,
     }
 }

@@ -1,10 +1,13 @@
 //! `windlass stats` and `windlass top`: how many jobs stand where, what is due, who works, what runs.
 
 use crate::api_client::ApiClient;
+use crate::args::{StatsArgs, StatsCommand};
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
 use crate::registry::show_queues;
-use crate::show::{self, list, text};
+use crate::shape::{self, Doc};
+use crate::show::{self, list, moment, text};
+use crate::span::ago;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use windlass_engine::{Level, Shutdown};
@@ -13,7 +16,19 @@ use windlass_engine::{Level, Shutdown};
 const RUNNING: usize = 20;
 
 /// `windlass stats`
-pub async fn stats(door: &ApiClient, out: &Out) -> Outcome {
+pub async fn stats(args: StatsArgs, door: &ApiClient, out: &Out) -> Outcome {
+    if let Some(StatsCommand::Rebuild { since }) = args.command {
+        let mut body = Doc::default();
+        body.put_some("since", since.map(|at| shape::time(at.0)));
+        let reply = door.rebuild_stats(&body).await?;
+        show::reply(out, &reply, |out, _| {
+            out.line("counted again by the server that leads, as soon as there is one")
+        });
+        return Ok(());
+    }
+    if args.is_over_time() {
+        return over_time(args, door, out).await;
+    }
     let found = gather(door).await?;
     out.show(&found, |out| tell(out, &found));
     Ok(())
@@ -56,28 +71,66 @@ pub async fn pause(every: Duration, end: &Shutdown) {
     }
 }
 
-/// `{statuses, queues, workers}`
+/// `{as_of, statuses, queues, workers, approvals, problems}`, the counts of statuses as numbers.
 async fn gather(door: &ApiClient) -> Outcome<Value> {
-    let statuses = statuses(&door.metrics().await?);
-    let queues = door.queues().await?.value["queues"].take();
-    let workers = door.workers().await?;
-    let workers = list(&workers.value, "workers");
-    let count = |is_so: &dyn Fn(&Value) -> bool| workers.iter().filter(|worker| is_so(worker)).count();
-    let live = count(&|worker| worker["live"] == true && worker["draining"] != true);
-    let draining = count(&|worker| worker["live"] == true && worker["draining"] == true);
-    let gone = count(&|worker| worker["live"] != true);
-    Ok(
-        json!({ "statuses": statuses, "queues": queues, "workers": { "live": live, "draining": draining, "gone": gone } }),
-    )
+    let mut found = door.now().await?.value;
+    if let Some(statuses) = found["statuses"].as_object_mut() {
+        statuses.values_mut().for_each(|count| *count = count["count"].take());
+    }
+    Ok(found)
 }
 
-/// Jobs by status, from what is measured: counted up to a cap, and a few seconds old.
-fn statuses(metrics: &str) -> Map<String, Value> {
-    let count = |line: &str| {
-        let (status, n) = line.strip_prefix("windlass_jobs{status=\"")?.split_once("\"} ")?;
-        Some((status.to_owned(), n.trim().parse::<f64>().ok()?))
-    };
-    metrics.lines().filter_map(count).map(|(status, n)| (status, json!(n as u64))).collect()
+/// How much happened over time.
+async fn over_time(args: StatsArgs, door: &ApiClient, out: &Out) -> Outcome {
+    let mut query: Vec<(String, String)> = Vec::new();
+    let mut put =
+        |name: &str, value: Option<String>| query.extend(value.map(|value| (name.to_owned(), value)));
+    put("from", args.from.as_deref().map(ago));
+    put("to", args.to.as_deref().map(ago));
+    put("step", args.step.map(|step| windlass_core::span::to_text(step.ms())));
+    put("by", Some(args.by.join(",")).filter(|by| !by.is_empty()));
+    put("queue", args.queue);
+    put("kind", args.kind);
+    let reply = door.stats(&query).await?;
+    show::reply(out, &reply, show_series);
+    Ok(())
+}
+
+fn show_series(out: &Out, found: &Value) {
+    let mut rows = Vec::new();
+    for series in list(found, "series") {
+        let of: Vec<String> = ["queue", "kind", "outcome"]
+            .iter()
+            .filter_map(|name| series[name].as_str().map(str::to_owned))
+            .collect();
+        let of = if series["other"] == true { "(others)".to_owned() } else { of.join(" ") };
+        for point in list(series, "points") {
+            let n = |names: &[&str]| {
+                let sum: i64 = names.iter().filter_map(|name| point["counts"][name].as_i64()).sum();
+                if sum == 0 { String::new() } else { sum.to_string() }
+            };
+            let p95 = |of: &Value| of["p95"].as_f64().map(|s| format!("{s:.3} s")).unwrap_or_default();
+            rows.push(vec![
+                moment(&point["at"]),
+                of.clone(),
+                n(&["enqueued"]),
+                n(&["started"]),
+                n(&["completed"]),
+                n(&["retried", "lost"]),
+                n(&["failed", "timed_out"]),
+                p95(&point["wait"]),
+                p95(&point["run"]),
+                text(&point["gauges"]["depth"]),
+            ]);
+        }
+    }
+    rows.sort();
+    let head =
+        ["FROM", "OF", "ENQUEUED", "STARTED", "COMPLETED", "RETRIED", "DEAD", "WAIT P95", "RUN P95", "DUE"];
+    out.table(&head, &rows, "nothing happened in that time, or no server has counted it yet");
+    if found["complete"] == false {
+        out.remark("windlass: not all rows were read; ask for a shorter time, one --queue or one --kind");
+    }
 }
 
 fn tell(out: &Out, found: &Value) {
@@ -96,15 +149,10 @@ fn tell(out: &Out, found: &Value) {
         text(&workers["draining"]),
         text(&workers["gone"])
     ));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn counts_are_read_from_what_is_measured() {
-        let text = "# HELP windlass_jobs jobs\nwindlass_jobs{status=\"failed\"} 7\nwindlass_store_up 1\n";
-        assert_eq!(Value::Object(statuses(text)), json!({ "failed": 7 }));
+    for (name, of, see) in [("problems", "open", "problems ls"), ("approvals", "pending", "approvals ls")] {
+        let count = &found[name]["count"];
+        if *count != json!(0) && !count.is_null() {
+            out.line(format!("{name}: {} {of}; see `windlass {see}`", text(count)));
+        }
     }
 }

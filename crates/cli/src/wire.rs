@@ -72,14 +72,6 @@ impl Wire {
         understood(status, text)
     }
 
-    /// Sends a request that is answered with text.
-    pub async fn send_text(&self, request: Request<'_>) -> Outcome<String> {
-        match self.ask(request).await? {
-            (200, text) => Ok(text),
-            (status, text) => Err(problem(status, &serde_json::from_str(&text).unwrap_or_default())),
-        }
-    }
-
     /// The status and the text that a request is answered with.
     async fn ask(&self, request: Request<'_>) -> Outcome<(u16, String)> {
         let Request { method, path, body, idempotency_key, patience } = request;

@@ -107,7 +107,7 @@ fn stats_and_top_say_how_it_stands() {
         (&json!(2), &json!(2)),
         "{stats}"
     );
-    assert_eq!(stats["workers"], json!({ "live": 0, "draining": 0, "gone": 0 }));
+    assert_eq!(stats["workers"], json!({ "live": 0, "draining": 0, "gone": 0, "capacity": 0 }));
     let told = bed.run(&["stats"]).ok().out;
     assert!(told.contains("pending") && told.contains("mail") && told.contains("workers: 0 live"), "{told}");
     let top = bed.start(&["top", "--every", "100ms"]);

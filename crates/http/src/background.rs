@@ -10,7 +10,9 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use windlass_core::Who;
 use windlass_engine::Shutdown;
-use windlass_engine::service::{Dispatcher, Leader, Scheduler, Sweeper, TriggerProcessor};
+use windlass_engine::service::{
+    Dispatcher, Follower, Leader, Scheduler, StatsReader, Sweeper, TriggerProcessor,
+};
 use windlass_store::fresh;
 
 /// How often what was measured is tidied.
@@ -62,7 +64,7 @@ async fn tidy(app: Arc<App>) {
     }
 }
 
-/// Fires schedules, assigns jobs of push queues and processes kept events of triggers while this server leads.
+/// Fires schedules, assigns jobs of push queues, processes kept events of triggers and adds up the feed while this server leads.
 async fn schedule(app: Arc<App>) {
     let name: String = fresh::random::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
     let Ok(holder) = Who::try_from(format!("server-{name}")) else { return };
@@ -70,12 +72,15 @@ async fn schedule(app: Arc<App>) {
     let scheduler = Scheduler::new(Arc::clone(&app.store), leader.leading());
     let dispatcher = Dispatcher::new(Arc::clone(&app.store), leader.leading());
     let triggers = TriggerProcessor::new(Arc::clone(&app.store), leader.leading());
+    let reader = StatsReader::new(Arc::clone(&app.store));
+    let stats = Follower::new(Arc::clone(&app.store), leader.leading(), reader);
     let ending = || app.ending.clone();
     tokio::join!(
         leader.run(ending()),
         scheduler.run(ending()),
         dispatcher.run(ending()),
-        triggers.run(ending())
+        triggers.run(ending()),
+        stats.run(ending())
     );
     app.resigned.notify_one();
     std::future::pending().await

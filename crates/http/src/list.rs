@@ -3,18 +3,26 @@
 use crate::call::{Call, Reply, ok};
 use crate::cause;
 use crate::problem::Problem;
+use crate::problems;
 use crate::shape::event::EventShape;
 use crate::shape::filter;
 use crate::shape::job::{Around, JobShape};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::limits::within;
 use windlass_core::unique::Scope;
-use windlass_core::{Event, EventKind, Facts, Filter, Invalid, Job, JobId, Key, Metadata, Refusal, Version};
-use windlass_store::{AtVersion, FindKey, JobView, List, ReadEvents, Store};
+use windlass_core::{
+    Event, EventKind, Facts, Filter, Invalid, Job, JobId, Key, Metadata, Name, Refusal, Version,
+};
+use windlass_store::{
+    AtVersion, FindKey, JobView, List, Listed, ProblemView, ReadEvents, Store, StoreResult,
+};
 
 /// Rows of a page of jobs when nothing is said.
 const PAGE: usize = 50;
+/// How many errors are looked at side by side.
+const LOOKS: usize = 8;
 /// Events of a page when nothing is said.
 const EVENTS: usize = 100;
 /// Events of one look into the store: each may be a mebibyte.
@@ -33,7 +41,7 @@ pub(crate) struct JobsPage {
 
 /// `GET /v1/jobs`
 pub(crate) async fn jobs(call: Call) -> Reply {
-    let filter = filter::from_query(&call.query)?;
+    let mut filter = filter::from_query(&call.query)?;
     if let Some(queue) = &filter.queue {
         call.who.check_queue(queue)?;
     }
@@ -41,11 +49,38 @@ pub(crate) async fn jobs(call: Call) -> Reply {
         let jobs = holder(&call, Key::parse("unique_key", key)?, &filter).await?.into_iter().collect();
         return ok(&JobsPage { jobs, next_cursor: None });
     }
+    let problem = problems::wanted(&call).await?;
+    if let Some(ProblemView { problem, .. }) = &problem {
+        let is_other = |kind: &Name| *kind != problem.kind;
+        if filter.kind.as_ref().is_some_and(is_other) {
+            return ok(&JobsPage { jobs: Vec::new(), next_cursor: None });
+        }
+        filter.kind = Some(problem.kind.clone());
+        filter.error_code = Some(problem.code.clone());
+    }
     let cursor = call.query.text("cursor").map(str::to_owned);
     let request = List { filter, cursor, limit: call.query.limit(PAGE)? };
-    let page = call.store().jobs(request, None).await??;
-    let visible = page.items.iter().filter(|listed| call.who.sees(&listed.job.queue));
-    ok(&JobsPage { jobs: visible.map(JobShape::listed).collect(), next_cursor: page.next })
+    let mut page = call.store().jobs(request, None).await??;
+    page.items.retain(|listed| call.who.sees(&listed.job.queue));
+    if let Some(problem) = &problem {
+        page.items = of_problem(call.store(), problem, page.items).await?;
+    }
+    ok(&JobsPage { jobs: page.items.iter().map(JobShape::listed).collect(), next_cursor: page.next })
+}
+
+/// Those jobs of a page whose last error is of a problem: each costs a look at its error.
+async fn of_problem(
+    store: &dyn Store,
+    problem: &ProblemView,
+    page: Vec<Listed>,
+) -> Result<Vec<Listed>, Problem> {
+    let looked = stream::iter(page).map(|listed| async move {
+        let Some(read) = problems::error_of(&listed.job) else { return Ok(None) };
+        let error = store.events(read, None).await?.pop();
+        StoreResult::Ok(error.filter(|event| problems::is_of(problem, event)).map(|_| listed))
+    });
+    let kept: Vec<Option<Listed>> = looked.buffered(LOOKS).try_collect().await?;
+    Ok(kept.into_iter().flatten().collect())
 }
 
 /// The job that holds a unique key among the jobs of a queue, or of a kind, if it matches the rest of the filter too.

@@ -1,6 +1,7 @@
 //! Queues: what stands in them, what their jobs fall back to, pausing and resuming.
 
 use crate::call::{Call, Reply, ok};
+use crate::problem::Problem;
 use crate::shape::new_job::{BackoffShape, lease_ms};
 use crate::shape::object::objects;
 use crate::shape::registry::QueueShape;
@@ -24,7 +25,12 @@ pub(crate) struct QueuesPage {
 
 /// `GET /v1/queues`
 pub(crate) async fn queues(call: Call) -> Reply {
-    let mut states = call.store().queues(CAP, None).await?;
+    ok(&QueuesPage { queues: standing(&call, CAP).await? })
+}
+
+/// Every queue that the caller sees, with due jobs counted up to a cap.
+pub(crate) async fn standing(call: &Call, cap: i64) -> Result<Vec<QueueShape>, Problem> {
+    let mut states = call.store().queues(cap, None).await?;
     // A queue that is drained as fast as it fills has nothing due at this moment, and is busy all the same.
     for name in call.app.hub.busy() {
         if !states.iter().any(|state| state.queue.name == name) {
@@ -37,7 +43,7 @@ pub(crate) async fn queues(call: Call) -> Reply {
         let rates = call.app.hub.rates(&state.queue.name);
         QueueShape::of(state, rates)
     };
-    ok(&QueuesPage { queues: visible.map(shape).collect() })
+    Ok(visible.map(shape).collect())
 }
 
 /// What a queue's jobs fall back to, and how they reach workers. What is left out is unset; the mode stays as it is.

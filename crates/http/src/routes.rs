@@ -4,8 +4,8 @@ use crate::feed::FeedPageShape;
 use crate::route::{Access, Is, Param, Route, param};
 use crate::shape::filter::{DATED, STANDING};
 use crate::{
-    append, approve, bulk, claim, enqueue, feed, health, keys, lease, list, openapi, operate, pages, queues,
-    schedules, schedules_bulk, settings, settle, triggers, webhooks, workers,
+    append, approve, bulk, claim, enqueue, feed, health, keys, lease, list, openapi, operate, pages,
+    problems, queues, schedules, schedules_bulk, settings, settle, stats, triggers, webhooks, workers,
 };
 use axum::http::Method;
 use windlass_core::Role;
@@ -30,6 +30,7 @@ const UNIQUE_KEY: Param = param(
     Is::Text,
     "the job that holds this key, in the queue or of the kind that is named too",
 );
+const PROBLEM: Param = param("problem", Is::Text, "whose last error is of this problem");
 const AFTER: Param = param("after", Is::Text, "resumes after this cursor; without it the feed starts now");
 const WAIT: Param = param("wait", Is::Span, "how long to wait for something new, at most 60 s; JSON only");
 const TYPE: Param =
@@ -94,8 +95,9 @@ fn jobs() -> Vec<Route> {
             .may(V)
             .asks(STANDING)
             .asks(DATED)
-            .asks([UNIQUE_KEY, LIMIT, CURSOR])
-            .gives::<list::JobsPage>(200),
+            .asks([UNIQUE_KEY, PROBLEM, LIMIT, CURSOR])
+            .gives::<list::JobsPage>(200)
+            .refuses(&["problem_not_found"]),
         get("/v1/jobs/{id}", "one job, now or as it stood", list::job)
             .may(V)
             .asks([param("at_version", Is::Number, "as it stood at this version")])
@@ -470,6 +472,47 @@ fn outside() -> Vec<Route> {
 fn watchers() -> Vec<Route> {
     let open = |route: Route| route.open_to(Access::Everybody);
     vec![
+        get("/v1/now", "how everything stands at this moment", stats::now)
+            .may(V)
+            .gives::<stats::NowShape>(200),
+        get("/v1/stats", "how much happened over time, and how long it took", stats::stats)
+            .may(V)
+            .asks([
+                param("from", Is::Time, "from this moment on; an hour before `to`"),
+                param("to", Is::Time, "up to this moment; now"),
+                param("step", Is::Span, "in steps of whole minutes, at most 360; about 60 of them"),
+                Param {
+                    name: "by",
+                    is_a: Is::Text,
+                    about: "a series for each queue, kind or outcome, or several behind commas",
+                    is_many: true,
+                },
+                param("queue", Is::Text, "in this queue"),
+                param("kind", Is::Text, "of this kind"),
+            ])
+            .gives::<stats::StatsShape>(200),
+        post("/v1/stats/rebuild", "count what is in the log again", stats::rebuild)
+            .may(O)
+            .takes::<stats::RebuildBody>()
+            .gives::<stats::Rebuilding>(202),
+        get("/v1/problems", "errors grouped by what they are, last seen first", problems::problems)
+            .may(V)
+            .asks([
+                param("state", Is::Text, "open, resolved or muted"),
+                param("kind", Is::Text, "of this kind"),
+                LIMIT,
+                CURSOR,
+            ])
+            .gives::<problems::ProblemsPage>(200),
+        get("/v1/problems/{fingerprint}", "one problem", problems::problem)
+            .may(V)
+            .gives::<problems::ProblemShape>(200)
+            .refuses(&["problem_not_found"]),
+        put("/v1/problems/{fingerprint}", "open, resolve or mute a problem", problems::put)
+            .may(O)
+            .takes::<problems::ProblemBody>()
+            .gives::<problems::ProblemShape>(200)
+            .refuses(&["problem_not_found"]),
         get("/v1/feed", "every event of every job as it comes", feed::feed)
             .may(V)
             .asks(STANDING)

@@ -171,8 +171,8 @@ impl Server {
         self
     }
 
-    /// Whether the server fires schedules when it leads; no unless said. `windlass serve` does. Of all servers and workers
-    /// that would, one does at a time.
+    /// Whether the server fires schedules, and counts stats and problems, when it leads; no unless said. `windlass serve`
+    /// does. Of all servers and workers that would, one does at a time.
     pub fn schedules(mut self, fires: bool) -> Self {
         self.schedules = fires;
         self

@@ -66,6 +66,12 @@ const CONTRACT: &[(&str, &str)] = &[
     ("POST /v1/webhooks/{name}", "–"),
     ("GET /v1/settings", "viewer or operator"),
     ("PUT /v1/settings", "operator"),
+    ("GET /v1/now", "viewer"),
+    ("GET /v1/stats", "viewer"),
+    ("POST /v1/stats/rebuild", "operator"),
+    ("GET /v1/problems", "viewer"),
+    ("GET /v1/problems/{fingerprint}", "viewer"),
+    ("PUT /v1/problems/{fingerprint}", "operator"),
     ("POST /v1/bulk", "operator"),
     ("GET /v1/feed", "viewer"),
     ("GET /v1/jobs/{id}/feed", "viewer"),
@@ -101,6 +107,7 @@ fn the_routes_are_those_of_the_contract() {
 fn filled(path: &str) -> String {
     path.replace("{id}", "01890000-0000-7000-8000-000000000009")
         .replace("{name}", "nobody")
+        .replace("{fingerprint}", "0123456789abcdef")
         .replace("{queue}", "walk")
         .replace("{code}", "invalid")
 }

@@ -455,6 +455,33 @@ def pushing():
     ok("POST", f"/v1/jobs/{other}/complete", {"lease_token": taken[0]["lease"]["token"]})
 
 
+def stats_and_problems():
+    """What fails is counted and grouped; a problem is resolved, and the list of jobs is narrowed to it."""
+    for n in (17, 4711):
+        id = ok("POST", "/v1/jobs", {"kind": "sick-" + KIND, "queue": "sick", "max_retries": 0}, status=201)["job"]["id"]
+        held = ok("POST", f"/v1/jobs/{id}/claim", {"worker_id": "w"})["job"]
+        error = {"code": "smtp", "message": f"order {n} was lost"}
+        ok("POST", f"/v1/jobs/{id}/fail", {"lease_token": held["lease"]["token"], "error": error})
+    until = time.monotonic() + 60
+    while True:
+        found = ok("GET", f"/v1/problems?kind=sick-{KIND}")["problems"]
+        if found and found[0]["errors"] == 2:
+            break
+        assert time.monotonic() < until, f"the errors are no problem yet: {found}"
+        time.sleep(0.2)
+    assert len(found) == 1 and found[0]["message"] == "order # was lost" and found[0]["state"] == "open", found
+    path = f"/v1/problems/{found[0]['fingerprint']}"
+    assert ok("GET", path)["dead"] == 2
+    assert ok("PUT", path, {"state": "resolved"})["state"] == "resolved"
+    refused(404, "problem_not_found", "GET", "/v1/problems/0123456789abcdef")
+    assert len(ok("GET", f"/v1/jobs?problem={found[0]['fingerprint']}")["jobs"]) == 2
+    series = ok("GET", f"/v1/stats?from=-10m&by=kind&queue=sick")["series"]
+    counts = [point["counts"] for one in series if one["kind"] == "sick-" + KIND for point in one["points"]]
+    assert sum(one.get("failed", 0) for one in counts) == 2, series
+    assert ok("GET", "/v1/now")["statuses"]["failed"]["count"] >= 2
+    assert ok("POST", "/v1/stats/rebuild", {}, status=202)["since"] is None
+
+
 def everything_was_called():
     """Every operation of the document was called here with success."""
     left = set()
@@ -468,7 +495,7 @@ def everything_was_called():
 
 PARTS = [
     malformed_requests, enqueueing, a_life, notes, refusals_in_their_order, waits_and_signals, approvals, operating,
-    watching, schedules, triggers, settings, pushing, keys, everything_was_called,
+    watching, schedules, triggers, settings, pushing, stats_and_problems, keys, everything_was_called,
 ]
 for part in PARTS:
     began = time.monotonic()

@@ -1,0 +1,186 @@
+//! Stats and problems from the feed: counted once, whoever leads, whatever dies, and the same when they are made again.
+
+mod bed;
+
+use bed::{Bed, DEADLINE, name, new_job, who};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use windlass_core::decide::Claim;
+use windlass_core::follow::STATS;
+use windlass_core::problem::{Sighting, Sightings};
+use windlass_core::stats::{Rollups, Standing, Tally};
+use windlass_core::{Actor, Failure, Job, LeaseMs, Outcome, RunAt, Timestamp};
+use windlass_engine::Shutdown;
+use windlass_engine::service::{Follower, Leader, Start, StatsReader};
+use windlass_store::{
+    Adopt, ClaimMany, FeedEvent, Fork, ListProblems, ProblemView, ReadAudit, ReadFeed, ReadRollups,
+    RebuildStats, Resolution, Rollup, Settle, SettleItem, Store, fresh,
+};
+
+/// A process that leads and follows; it dies with the handle.
+fn process(bed: &Bed, tasks: &mut JoinSet<()>, holder: &str) -> (Shutdown, tokio::task::AbortHandle) {
+    let leader = Leader::new(Arc::clone(&bed.store), who(holder)).ttl_ms(4_000);
+    let reader = StatsReader::new(Arc::clone(&bed.store));
+    let follower = Follower::new(Arc::clone(&bed.store), leader.leading(), reader).expired(Start::Now);
+    let shutdown = Shutdown::new();
+    let ends = shutdown.clone();
+    let handle = tasks.spawn(async move {
+        tokio::join!(leader.run(ends.clone()), follower.run(ends));
+    });
+    (shutdown, handle)
+}
+
+/// Lives of every sort: done, failed, retried, released, cancelled, lost, forked.
+async fn live(bed: &Bed, rounds: usize) {
+    for round in 0..rounds {
+        bed.put_all((0..6).map(|n| new_job(if n % 2 == 0 { "mail" } else { "sms" })).collect()).await;
+        let lease_ms = LeaseMs::new(30_000).expect("a lease");
+        let claim = Claim { worker: who("w"), secret: fresh::secret(), lease_ms };
+        let many = ClaimMany { queues: vec![name("default")], kinds: vec![], max: 5, claim };
+        let claimed = bed.store.claim(many, None).await.expect("the store");
+        for (n, held) in claimed.iter().enumerate() {
+            let error = Failure::new("smtp", &format!("order {round}{n} is lost")).expect("a failure");
+            let outcome = match n {
+                0 | 1 => Outcome::Complete(None),
+                2 => Outcome::Fail { error, permanent: true, run_at: None },
+                3 => Outcome::Fail { error, permanent: false, run_at: Some(RunAt::Now) },
+                _ => Outcome::Release(RunAt::Now),
+            };
+            let item = SettleItem { job: held.job.id, token: held.lease.token, outcome };
+            bed.store.settle(Settle { items: vec![item] }, None).await.expect("the store");
+        }
+        if let Some(dead) = claimed.get(2) {
+            let (from, id) = (dead.job.id, fresh::job_id());
+            let actor = Actor::engine();
+            let fork = Fork { from, from_version: None, id, payload: None, actor, expected_version: None };
+            bed.store.fork(fork, None).await.expect("the store").expect("forked");
+        }
+    }
+}
+
+async fn whole_feed(store: &dyn Store) -> Vec<FeedEvent> {
+    let (mut all, mut after) = (Vec::new(), None);
+    loop {
+        let request = ReadFeed { after, limit: 1_000, payloads: true };
+        let page = store.feed(request, None).await.expect("the store").expect("a page");
+        if page.events.is_empty() {
+            return all;
+        }
+        all.extend(page.events);
+        after = Some(page.next);
+    }
+}
+
+/// What the log adds up to, without the engine: copies in a fork's log happened to another job.
+async fn by_hand(bed: &Bed) -> (Vec<Rollup>, Vec<(String, i64, i64)>) {
+    let feed = whole_feed(&*bed.store).await;
+    let (mut rows, mut seen) = (Rollups::default(), Sightings::default());
+    for fed in &feed {
+        let log = bed.log(fed.event.job).await;
+        let forked_at = log.iter().rfind(|e| e.what.type_name() == "job_forked").map_or(0, |e| e.version);
+        if fed.event.version < forked_at {
+            continue;
+        }
+        let before = Job::fold(&log[..fed.event.version as usize - 1]);
+        let before = before.and_then(|job| Standing::of(&job).ok());
+        rows.count(&fed.queue, &fed.kind, &fed.event, before, 1);
+        if let Some(one) = Sighting::of(&fed.kind, &fed.event) {
+            seen.add(one);
+        }
+    }
+    let mut problems: Vec<(String, i64, i64)> = Vec::new();
+    for one in seen.into_all() {
+        match problems.iter_mut().find(|known| known.0 == one.fingerprint.as_str()) {
+            Some(known) => (known.1, known.2) = (known.1 + one.errors, known.2 + one.dead),
+            None => problems.push((one.fingerprint.to_string(), one.errors, one.dead)),
+        }
+    }
+    problems.sort();
+    (rows.into_rows(), problems)
+}
+
+async fn stored(bed: &Bed) -> (Vec<Rollup>, Vec<(String, i64, i64)>) {
+    let mut rows = Vec::new();
+    for resolution in Resolution::ALL {
+        let (from, to) = (Timestamp::from_micros(0), fresh::wall_clock().plus_ms(86_400_000));
+        let request = ReadRollups { resolution, from, to, queue: None, kind: None, limit: 100_000 };
+        rows.extend(bed.store.rollups(request, None).await.expect("the store"));
+    }
+    let list = ListProblems { limit: 100, ..ListProblems::default() };
+    let problems = bed.store.problems(list, None).await.expect("the store");
+    let said = |view: &ProblemView| (view.problem.fingerprint.to_string(), view.errors, view.dead);
+    let mut problems: Vec<_> = problems.iter().map(said).collect();
+    problems.sort();
+    (rows, problems)
+}
+
+/// Waits until what is stored is what the log says.
+async fn agrees(bed: &Bed) {
+    let expected = by_hand(bed).await;
+    let agreed = async {
+        while stored(bed).await != expected {
+            sleep(Duration::from_millis(100)).await;
+        }
+    };
+    if timeout(DEADLINE, agreed).await.is_err() {
+        let found = stored(bed).await;
+        panic!("stored {found:#?}\nexpected {expected:#?}");
+    }
+    // It stays so: nothing is counted again.
+    sleep(Duration::from_secs(3)).await;
+    assert_eq!(stored(bed).await, expected);
+}
+
+on_every_store! {
+    /// R4: two leaders and a crash in the middle count every event once; made again from the log it is the same.
+    #[test]
+    async fn stats_are_those_of_the_log_whoever_leads(bed: Bed) {
+        let mut tasks = JoinSet::new();
+        live(&bed, 8).await;
+        let (_, first) = process(&bed, &mut tasks, "a");
+        live(&bed, 8).await;
+        let (second, _) = process(&bed, &mut tasks, "b");
+        first.abort();
+        live(&bed, 8).await;
+        agrees(&bed).await;
+        let (rows, problems) = stored(&bed).await;
+        let started = rows.iter().filter(|row| row.key.tally == Tally::Started && row.key.resolution == Resolution::Hour);
+        assert_eq!(started.map(|row| row.count).sum::<i64>(), 120);
+        assert_eq!(problems.len(), 2, "one message whatever its numbers, of two kinds: {problems:?}");
+        bed.store.rebuild_stats(RebuildStats { since: None, actor: Actor::engine() }, None).await.expect("the store");
+        agrees(&bed).await;
+        second.graceful();
+        live(&bed, 5).await;
+        let (_third, _) = process(&bed, &mut tasks, "c");
+        agrees(&bed).await;
+    }
+
+    /// J9, R4: a place of before a restore is said to be lost, in the audit too, and the reader goes on from now.
+    #[test]
+    async fn a_reader_that_lost_its_place_says_so_and_begins_again(bed: Bed) {
+        let mut tasks = JoinSet::new();
+        let (_, first) = process(&bed, &mut tasks, "a");
+        live(&bed, 2).await;
+        agrees(&bed).await;
+        first.abort();
+        bed.store.adopt(Adopt { actor: Actor::engine() }, None).await.expect("the store");
+        let before = stored(&bed).await;
+        let (_, _second) = process(&bed, &mut tasks, "b");
+        let restarted = async {
+            loop {
+                let audit = bed.store.audit(ReadAudit { before: None, limit: 100 }, None).await.expect("the store");
+                if audit.iter().any(|entry| entry.action.as_str() == "reader.restart" && entry.target == STATS) {
+                    break;
+                }
+                sleep(Duration::from_millis(50)).await;
+            }
+        };
+        timeout(DEADLINE, restarted).await.expect("it is said");
+        sleep(Duration::from_secs(2)).await;
+        assert_eq!(stored(&bed).await, before, "what was counted stays");
+        live(&bed, 2).await;
+        agrees(&bed).await;
+    }
+}
