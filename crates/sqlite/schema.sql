@@ -41,6 +41,17 @@ CREATE TABLE audit (
   detail TEXT    NOT NULL
 ) STRICT;
 
+CREATE TABLE gauges (
+  resolution TEXT    NOT NULL,
+  at         INTEGER NOT NULL,
+  queue      TEXT    NOT NULL,
+  depth      INTEGER NOT NULL,
+  oldest_ms  INTEGER NOT NULL,
+  busy       INTEGER NOT NULL,
+  capacity   INTEGER NOT NULL,
+  PRIMARY KEY (resolution, at, queue)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE job_events (
   seq        INTEGER PRIMARY KEY,
   job_id     BLOB    NOT NULL,
@@ -142,6 +153,22 @@ CREATE TABLE jobs (
     OR (error_code IS NOT NULL AND error_version IS NOT NULL))
 ) STRICT;
 
+CREATE TABLE problem_hours (
+  fingerprint TEXT    NOT NULL,
+  at          INTEGER NOT NULL,
+  errors      INTEGER NOT NULL,
+  dead        INTEGER NOT NULL,
+  PRIMARY KEY (fingerprint, at)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE problems (
+  fingerprint  TEXT    NOT NULL PRIMARY KEY,
+  state        TEXT    NOT NULL,
+  kind         TEXT    NOT NULL,
+  last_seen_at INTEGER NOT NULL,
+  body         TEXT    NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE purging (
   job_id BLOB NOT NULL PRIMARY KEY
 ) STRICT, WITHOUT ROWID;
@@ -152,6 +179,25 @@ CREATE TABLE queues (
   paused_by TEXT,
   defaults  TEXT NOT NULL DEFAULT '{}',
   mode      TEXT NOT NULL DEFAULT 'pull'
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE readers (
+  name     TEXT    NOT NULL PRIMARY KEY,
+  cursor   TEXT,
+  epoch    INTEGER NOT NULL,
+  moved_at INTEGER NOT NULL,
+  since    INTEGER
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE rollups (
+  resolution TEXT    NOT NULL,
+  at         INTEGER NOT NULL,
+  queue      TEXT    NOT NULL,
+  kind       TEXT    NOT NULL,
+  tally      TEXT    NOT NULL,
+  n          INTEGER NOT NULL,
+  times      TEXT    NOT NULL,
+  PRIMARY KEY (resolution, at, queue, kind, tally)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE schedules (
@@ -249,6 +295,10 @@ CREATE INDEX jobs_finished ON jobs (status, finished_at, id) WHERE finished_at I
 CREATE INDEX jobs_parked ON jobs (status, id) WHERE waiting_for IS NOT NULL OR assignment IS NOT NULL;
 
 CREATE INDEX jobs_worker ON jobs (worker_id, id) WHERE worker_id IS NOT NULL;
+
+CREATE INDEX problem_hours_at ON problem_hours (at);
+
+CREATE INDEX problems_seen ON problems (last_seen_at, fingerprint);
 
 CREATE INDEX schedules_due ON schedules (next_at, name) WHERE next_at IS NOT NULL;
 
