@@ -171,7 +171,7 @@ pub(crate) async fn start(call: Call) -> Reply {
     let body: StartBody = call.body()?;
     let job = call.job_id()?;
     call.check_job(job).await?;
-    let claim = claim_of(&call.app, &body.worker_id, body.secret.as_deref(), body.lease)?;
+    let claim = claim_of(&call.app, &body.worker_id, body.secret.as_deref(), body.lease).await?;
     let request = Start { job, assignment: body.assignment, epoch: body.epoch, claim };
     let claimed = known(|| call.app.store.start(request.clone(), None)).await??;
     ok(&OneJob { job: JobShape::claimed(claimed) })
