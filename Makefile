@@ -20,9 +20,10 @@ test: ## install what the tests need, then run every test and doctest
 test-pg18: ## the tests of the PostgreSQL store on PostgreSQL 18, which it gets
 	@scripts/test-pg18
 
-check: ## formatting, lints, licences and sources of dependencies
+check: ## formatting, lints, the oldest compiler, licences and sources of dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features $(LOCKED) -- -D warnings
+	@scripts/msrv
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny check bans licenses sources; else \
 		echo "GAP: cargo-deny is not installed, so bans, licences and sources of dependencies were NOT checked;" \
 			"install it with: cargo install cargo-deny --locked" >&2; fi

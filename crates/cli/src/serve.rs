@@ -64,8 +64,8 @@ pub fn address_of(text: &str) -> String {
 pub fn not_listening(error: ListenError) -> Failure {
     match error {
         ListenError::NoKey(_) => Failure::usage(error.to_string()),
-        ListenError::Address(..) => Failure::failed(format!("{error} with --listen")),
         ListenError::Store(error) => error.into(),
+        _ => Failure::failed(format!("{error} with --listen")),
     }
 }
 

@@ -43,6 +43,7 @@ macro_rules! events {
     ) => {
         /// What happened, in the past tense, with what the row needs to follow from it.
         #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
         pub enum EventKind {
             $($(#[$pdoc])* $plain,)*
             $($(#[$tdoc])* $told($detail),)*

@@ -33,6 +33,7 @@ pub type Answer = Result<Done, Refusal>;
 
 /// Why nothing was changed. Where several reasons hold, the first of this order is told.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum Refusal {
     /// Another transaction keeps the job's row, or its parent's, locked: the job was not looked at. Ask again.
     #[error(

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 /// Within what a key is unique.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Scope {
     /// Among the jobs of a queue.
     Queue(Name),

@@ -12,6 +12,7 @@ use std::fmt;
 /// What a waiting job waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum WaitFor {
     /// The votes on an approval asked before.
     Approval,

@@ -79,6 +79,7 @@ impl std::fmt::Debug for Server {
 
 /// Why a server does not listen.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ListenError {
     /// Others could reach it, and nothing would keep them out.
     #[error(

@@ -165,6 +165,7 @@ fn advice(error: &tokio_postgres::Error) -> String {
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OpenError {
     /// The URL is not one.
     #[error("the store URL is malformed: {0}; write postgres://user:password@host:5432/database")]

@@ -91,6 +91,7 @@ impl Failure {
 
 /// Why a store could not be opened.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum OpenError {
     /// The file system cannot carry SQLite's locks.
     #[error(

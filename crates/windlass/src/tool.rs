@@ -18,6 +18,7 @@ const FAILED: &str = "tool_failed";
 
 /// What to do with a tool that was called by an earlier attempt which died before it could say how the call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum InDoubt {
     /// Fail the job for good, with the code `tool_in_doubt`, so that a person looks. Who has looked redrives the job,
     /// and then the tool is called again.
