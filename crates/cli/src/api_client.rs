@@ -1,22 +1,20 @@
 //! How a command reaches jobs: by the public API, over a network or in this process on a store. The answers are passed on as
 //! they come, so they are the same either way.
 
-mod drafts;
-
-pub use drafts::{Action, Draft, KeyDraft, Pairs};
-
 use crate::fail::{Exit, Outcome};
-use crate::jobs::filter;
-use crate::shape::{Doc, Reply, seconds, time};
+use crate::shape::{Doc, Reply, to_text};
 use crate::wire::{Request, Wire, encoded};
+use serde::Serialize;
 use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use windlass_core::lease::hex;
-use windlass_core::{
-    ApprovalId, Fingerprint, JobId, Key, Name, Payload, QueueDefaults, QueueMode, RunAt, Who,
-};
-use windlass_http::role_word;
+use windlass_core::{ApprovalId, Fingerprint, JobId, Name, Payload, QueueDefaults, QueueMode, Who};
+use windlass_http::wire::control::{DecideBody, DecisionWord, NewKey, QueueBody, WorkerBody};
+use windlass_http::wire::new_job::NewJobShape;
+use windlass_http::wire::operate::{BulkBody, CancelBody, ForkBody, RedriveBody, SignalBody};
+use windlass_http::wire::schedule::ScheduleBody;
+use windlass_http::wire::time::Span;
 use windlass_store::{Hints, fresh};
 
 /// How long an answer may take.
@@ -27,6 +25,9 @@ const TRIES: usize = 3;
 const PAUSE: Duration = Duration::from_millis(200);
 /// How often a watcher looks where nobody tells it to.
 const POLL: Duration = Duration::from_millis(500);
+
+/// Filters as they are typed: names and values.
+pub type Pairs = Vec<(String, String)>;
 
 /// Everything a command may ask, answered in the words of the public API.
 #[derive(Debug)]
@@ -49,14 +50,17 @@ impl ApiClient {
         self.send("GET", &path, None).await
     }
 
-    async fn post(&self, path: &str, body: &Doc) -> Outcome<Reply> {
-        let text = Reply::of(body)?.text;
-        self.send("POST", path, Some(text)).await
+    async fn post(&self, path: &str, body: &impl Serialize) -> Outcome<Reply> {
+        self.send("POST", path, Some(to_text(body)?)).await
     }
 
-    async fn put(&self, path: &str, body: &Doc) -> Outcome<Reply> {
-        let text = Reply::of(body)?.text;
-        self.send("PUT", path, Some(text)).await
+    async fn put(&self, path: &str, body: &impl Serialize) -> Outcome<Reply> {
+        self.send("PUT", path, Some(to_text(body)?)).await
+    }
+
+    /// Posts to a verb that takes nothing but its name.
+    async fn act(&self, path: &str) -> Outcome<Reply> {
+        self.send("POST", path, Some("{}".to_owned())).await
     }
 
     /// Sends a request, and the very same again when its answer was lost: its key makes it the same.
@@ -79,26 +83,8 @@ impl ApiClient {
     }
 
     /// `{job, existed, payload_differs}`
-    pub async fn enqueue(&self, draft: Draft) -> Outcome<Reply> {
-        let mut doc = Doc::default();
-        doc.put("kind", &draft.kind).put("queue", &draft.queue).put("priority", draft.priority);
-        doc.put_bytes("payload", "payload_base64", draft.payload.as_ref());
-        match draft.run_at {
-            RunAt::Now => {}
-            RunAt::At(at) => drop(doc.put("run_at", time(at))),
-            RunAt::After(ms) => drop(doc.put("delay", seconds(ms))),
-        }
-        if let Some(key) = &draft.unique_key {
-            let mut unique = Doc::default();
-            unique.put("key", key);
-            doc.put("unique", unique);
-        }
-        doc.put_some("max_retries", draft.max_retries).put_some("timeout", draft.timeout_ms.map(seconds));
-        doc.put("tags", &draft.tags).put_some("agent_id", draft.agent_id);
-        doc.put_some("id", draft.id.map(|id| id.to_string())).put_some("metadata", draft.metadata);
-        doc.put_some("backoff", draft.backoff);
-        doc.put_some("requires", Some(draft.requires).filter(|requires| !requires.is_empty()));
-        self.post("/v1/jobs", &doc).await
+    pub async fn enqueue(&self, job: &NewJobShape) -> Outcome<Reply> {
+        self.post("/v1/jobs", job).await
     }
 
     /// The job, now or as it stood.
@@ -128,83 +114,28 @@ impl ApiClient {
     }
 
     /// `{job}`
-    pub async fn cancel(
-        &self,
-        id: JobId,
-        reason: Option<String>,
-        force: bool,
-        force_after_ms: i64,
-        expected_version: Option<i64>,
-    ) -> Outcome<Reply> {
-        let mut doc = Doc::default();
-        doc.put_some("reason", reason).put("force", force).put("force_after", seconds(force_after_ms));
-        doc.put_some("expected_version", expected_version);
-        self.post(&format!("/v1/jobs/{id}/cancel"), &doc).await
+    pub async fn cancel(&self, id: JobId, body: &CancelBody) -> Outcome<Reply> {
+        self.post(&format!("/v1/jobs/{id}/cancel"), body).await
     }
 
     /// `{job}`
-    pub async fn redrive(
-        &self,
-        id: JobId,
-        run_at: RunAt,
-        from_start: bool,
-        payload: Option<Payload>,
-        expected_version: Option<i64>,
-    ) -> Outcome<Reply> {
-        let mut doc = Doc::default();
-        doc.put("from_start", from_start).put_some("expected_version", expected_version);
-        doc.put_bytes("payload", "payload_base64", payload.as_ref());
-        if let RunAt::At(at) = run_at {
-            doc.put("run_at", time(at));
-        }
-        self.post(&format!("/v1/jobs/{id}/redrive"), &doc).await
+    pub async fn redrive(&self, id: JobId, body: &RedriveBody) -> Outcome<Reply> {
+        self.post(&format!("/v1/jobs/{id}/redrive"), body).await
     }
 
     /// `{job}`
-    pub async fn fork(
-        &self,
-        id: JobId,
-        from_version: Option<i64>,
-        payload: Option<Payload>,
-        expected_version: Option<i64>,
-    ) -> Outcome<Reply> {
-        let mut doc = Doc::default();
-        doc.put_some("from_version", from_version).put_bytes("payload", "payload_base64", payload.as_ref());
-        doc.put_some("expected_version", expected_version);
-        self.post(&format!("/v1/jobs/{id}/fork"), &doc).await
+    pub async fn fork(&self, id: JobId, body: &ForkBody) -> Outcome<Reply> {
+        self.post(&format!("/v1/jobs/{id}/fork"), body).await
     }
 
     /// `{duplicate, version}`
-    pub async fn signal(
-        &self,
-        id: JobId,
-        name: Name,
-        payload: Option<Payload>,
-        key: Option<Key>,
-    ) -> Outcome<Reply> {
-        let mut doc = Doc::default();
-        doc.put("name", name).put_bytes("payload", "payload_base64", payload.as_ref()).put_some("key", key);
-        self.post(&format!("/v1/jobs/{id}/signal"), &doc).await
+    pub async fn signal(&self, id: JobId, body: &SignalBody) -> Outcome<Reply> {
+        self.post(&format!("/v1/jobs/{id}/signal"), body).await
     }
 
     /// `{matched, sample, done, skipped, next_cursor}`; so much per call.
-    pub async fn bulk(
-        &self,
-        pairs: &Pairs,
-        action: &Action,
-        dry_run: bool,
-        cursor: Option<String>,
-    ) -> Outcome<Reply> {
-        let mut doc = Doc::default();
-        doc.put("filter", filter::document(pairs)).put("dry_run", dry_run).put_some("cursor", cursor);
-        match action {
-            Action::Cancel { reason } => doc.put("action", "cancel").put_some("reason", reason.as_ref()),
-            Action::Redrive { run_at, spread_ms } => doc
-                .put("action", "redrive")
-                .put_some("run_at", run_at.map(time))
-                .put("spread", seconds(*spread_ms)),
-        };
-        self.post("/v1/bulk", &doc).await
+    pub async fn bulk(&self, body: &BulkBody) -> Outcome<Reply> {
+        self.post("/v1/bulk", body).await
     }
 
     /// `{approvals}`
@@ -228,10 +159,8 @@ impl ApiClient {
         reason: Option<String>,
         token: Option<String>,
     ) -> Outcome<Reply> {
-        let mut doc = Doc::default();
-        doc.put("decision", if approve { "approve" } else { "deny" });
-        doc.put_some("reason", reason).put_some("token", token);
-        self.post(&format!("/v1/approvals/{id}/decide"), &doc).await
+        let decision = if approve { DecisionWord::Approve } else { DecisionWord::Deny };
+        self.post(&format!("/v1/approvals/{id}/decide"), &DecideBody { decision, token, reason }).await
     }
 
     /// `{queues}`
@@ -246,19 +175,21 @@ impl ApiClient {
         defaults: QueueDefaults,
         mode: Option<QueueMode>,
     ) -> Outcome<Reply> {
-        let mut doc = Doc::default();
-        doc.put_some("mode", mode.map(QueueMode::as_str));
-        doc.put_some("max_retries", defaults.max_retries)
-            .put_some("timeout", defaults.timeout_ms.map(seconds));
-        doc.put_some("lease", defaults.lease_ms.map(|ms| seconds(ms.get())));
-        doc.put_some("grace", defaults.grace_ms.map(seconds));
-        self.put(&format!("/v1/queues/{}", encoded(name.as_str())), &doc).await
+        let body = QueueBody {
+            max_retries: defaults.max_retries,
+            timeout: defaults.timeout_ms.map(Span::from_ms),
+            lease: defaults.lease_ms.map(|ms| Span::from_ms(ms.get())),
+            grace: defaults.grace_ms.map(Span::from_ms),
+            backoff: None,
+            mode: mode.map(|mode| mode.as_str().to_owned()),
+        };
+        self.put(&format!("/v1/queues/{}", encoded(name.as_str())), &body).await
     }
 
     /// `{queue}`
     pub async fn pause(&self, name: Name, pause: bool) -> Outcome<Reply> {
         let verb = if pause { "pause" } else { "resume" };
-        self.post(&format!("/v1/queues/{}/{verb}", encoded(name.as_str())), &Doc::default()).await
+        self.act(&format!("/v1/queues/{}/{verb}", encoded(name.as_str()))).await
     }
 
     /// `{schedules}`
@@ -272,7 +203,7 @@ impl ApiClient {
     }
 
     /// The schedule as it is then.
-    pub async fn put_schedule(&self, name: &Name, body: &Doc) -> Outcome<Reply> {
+    pub async fn put_schedule(&self, name: &Name, body: &ScheduleBody) -> Outcome<Reply> {
         self.put(&format!("/v1/schedules/{}", encoded(name.as_str())), body).await
     }
 
@@ -283,7 +214,7 @@ impl ApiClient {
 
     /// `pause`, `resume`, `trigger`.
     pub async fn schedule_verb(&self, name: &Name, verb: &str) -> Outcome<Reply> {
-        self.post(&format!("/v1/schedules/{}/{verb}", encoded(name.as_str())), &Doc::default()).await
+        self.act(&format!("/v1/schedules/{}/{verb}", encoded(name.as_str()))).await
     }
 
     /// `{next}`
@@ -373,9 +304,8 @@ impl ApiClient {
 
     /// `{worker}`
     pub async fn drain(&self, id: Who, draining: bool) -> Outcome<Reply> {
-        let mut doc = Doc::default();
-        doc.put("draining", draining);
-        self.put(&format!("/v1/workers/{}", encoded(id.as_str())), &doc).await
+        let body = WorkerBody { draining: Some(draining), ..WorkerBody::default() };
+        self.put(&format!("/v1/workers/{}", encoded(id.as_str())), &body).await
     }
 
     /// `{entries}`
@@ -441,12 +371,8 @@ impl ApiClient {
     }
 
     /// `{key, secret}`
-    pub async fn create_key(&self, key: KeyDraft) -> Outcome<Reply> {
-        let mut doc = Doc::default();
-        doc.put("name", &key.name)
-            .put("roles", key.roles.iter().map(|role| role_word(*role)).collect::<Vec<_>>());
-        doc.put_some("queues", key.queues).put_some("expires_at", key.expires_at.map(time));
-        self.post("/v1/keys", &doc).await
+    pub async fn create_key(&self, key: &NewKey) -> Outcome<Reply> {
+        self.post("/v1/keys", key).await
     }
 
     /// `{key}`

@@ -1,22 +1,25 @@
 //! `windlass enqueue`: a job from what was typed, and waiting for its end.
 
-use crate::api_client::{ApiClient, Draft};
+use crate::api_client::ApiClient;
 use crate::args::EnqueueArgs;
 use crate::exec::TRACEPARENT;
 use crate::fail::{Failure, Outcome};
 use crate::jobs::ended;
 use crate::out::Out;
 use crate::show;
-use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::io::Read;
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
-use windlass_core::{JobId, Key, Metadata, Name, Payload, RunAt, Who};
+use windlass_core::{JobId, Key, Metadata, Name, Payload, Who};
 use windlass_engine::{TraceContext, carry_or};
+use windlass_http::wire::new_job::{BackoffShape, NewJobShape, UniqueShape};
+use windlass_http::wire::raw::fields;
+use windlass_http::wire::time::{Moment, Span};
 
 /// Enqueues, and waits if asked to.
 pub async fn run(args: Box<EnqueueArgs>, door: &ApiClient, out: &Out) -> Outcome {
     let is_waiting = args.wait;
-    let reply = door.enqueue(draft(*args)?).await?;
+    let reply = door.enqueue(&draft(*args)?).await?;
     let id = show::text(&reply.value["job"]["id"]);
     if !is_waiting {
         show::reply(out, &reply, |out, value| {
@@ -59,27 +62,30 @@ async fn wait(id: JobId, door: &ApiClient, out: &Out) -> Outcome {
     }
 }
 
-fn draft(args: EnqueueArgs) -> Outcome<Draft> {
-    let run_at = match (args.run_at, args.delay) {
-        (Some(moment), _) => RunAt::At(moment.0),
-        (None, Some(delay)) => RunAt::After(delay.ms()),
-        (None, None) => RunAt::Now,
-    };
-    Ok(Draft {
-        kind: Name::parse("kind", &args.kind)?,
-        queue: Name::parse("queue", &args.queue)?,
-        payload: payload(args.payload.as_deref(), PAYLOAD_MAX_BYTES)?,
-        priority: args.priority.unwrap_or_default(),
-        run_at,
-        unique_key: args.unique_key.map(|key| Key::parse("unique_key", key)).transpose()?,
+/// The job in the words of the API. Names are checked here, so that a server and a store say the same about them.
+fn draft(args: EnqueueArgs) -> Outcome<NewJobShape> {
+    let (payload, payload_base64) = fields(payload(args.payload.as_deref(), PAYLOAD_MAX_BYTES)?.as_ref());
+    let tags = args.tag.iter().map(|tag| Ok(Name::parse("tag", tag)?.to_string())).collect::<Outcome<_>>()?;
+    let key = args.unique_key.map(|key| Key::parse("unique_key", key)).transpose()?;
+    let agent_id = args.agent_id.map(|id| Who::parse("agent_id", id)).transpose()?;
+    Ok(NewJobShape {
+        kind: Name::parse("kind", &args.kind)?.to_string(),
+        queue: Some(Name::parse("queue", &args.queue)?.to_string()),
+        payload,
+        payload_base64,
+        id: args.id.map(|id| JobId::parse(&id)).transpose()?.map(|id| id.to_string()),
+        priority: args.priority,
+        run_at: args.run_at.map(|moment| Moment::At(moment.0)),
+        delay: args.delay.filter(|_| args.run_at.is_none()).map(|delay| Span::from_ms(delay.ms())),
         max_retries: args.max_retries,
-        timeout_ms: args.timeout.map(|timeout| timeout.ms()),
-        tags: args.tag.iter().map(|tag| Name::parse("tag", tag)).collect::<Result<_, _>>()?,
-        agent_id: args.agent_id.map(|id| Who::parse("agent_id", id)).transpose()?,
-        id: args.id.map(|id| JobId::parse(&id)).transpose()?,
-        metadata: traced(args.metadata.map(|text| metadata(&text)).transpose()?),
+        timeout: args.timeout.map(|timeout| Span::from_ms(timeout.ms())),
         backoff: args.backoff.map(|text| backoff(&text)).transpose()?,
-        requires: args.require.iter().map(|text| label("--require", text)).collect::<Outcome<_>>()?,
+        requires: requires(&args.require)?,
+        agent_id: agent_id.map(|id| id.to_string()),
+        metadata: traced(args.metadata.map(|text| metadata(&text)).transpose()?),
+        tags: Some(tags),
+        unique: key.map(|key| UniqueShape { key: Some(key.to_string()), ..UniqueShape::default() }),
+        ..NewJobShape::default()
     })
 }
 
@@ -91,6 +97,13 @@ fn traced(metadata: Option<Metadata>) -> Option<Metadata> {
     context.put(&mut given);
     carry_or(&mut carried, &given);
     Some(carried)
+}
+
+/// Labels that the worker must have, if there are any.
+fn requires(labels: &[String]) -> Outcome<Option<BTreeMap<String, String>>> {
+    let read = |text: &String| label("--require", text).map(|(name, value)| (name.to_string(), value));
+    let all: BTreeMap<_, _> = labels.iter().map(read).collect::<Outcome<_>>()?;
+    Ok(Some(all).filter(|all| !all.is_empty()))
 }
 
 /// `gpu=a100`
@@ -106,21 +119,21 @@ fn metadata(text: &str) -> Outcome<Metadata> {
     read.map_err(|e| Failure::usage(format!("--metadata must be a JSON object like {{\"order\":7}}: {e}")))
 }
 
-/// `base=2s,max=5m,multiplier=3,jitter=false` in the words of the API.
-fn backoff(text: &str) -> Outcome<Map<String, Value>> {
+/// `base=2s,max=5m,multiplier=3,jitter=false`
+fn backoff(text: &str) -> Outcome<BackoffShape> {
     let wrong = |part: &str| {
         Failure::usage(format!("--backoff has {part}; it takes base=2s,max=5m,multiplier=3,jitter=false"))
     };
-    let mut backoff = Map::new();
+    let mut backoff = BackoffShape::default();
     for part in text.split(',') {
         let (name, value) = part.split_once('=').ok_or_else(|| wrong(part))?;
-        let value = match name.trim() {
-            "base" | "max" => value.into(),
-            "multiplier" => value.parse::<f64>().map_err(|_| wrong(part))?.into(),
-            "jitter" => value.parse::<bool>().map_err(|_| wrong(part))?.into(),
+        match name.trim() {
+            "base" => backoff.base = Some(Span::parse("backoff.base", value)?),
+            "max" => backoff.max = Some(Span::parse("backoff.max", value)?),
+            "multiplier" => backoff.multiplier = Some(value.parse().map_err(|_| wrong(part))?),
+            "jitter" => backoff.jitter = Some(value.parse().map_err(|_| wrong(part))?),
             _ => return Err(wrong(part)),
-        };
-        backoff.insert(name.trim().to_owned(), value);
+        }
     }
     Ok(backoff)
 }

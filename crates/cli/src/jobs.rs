@@ -2,7 +2,7 @@
 
 pub mod filter;
 
-use crate::api_client::{Action, ApiClient};
+use crate::api_client::ApiClient;
 use crate::args::{
     Acting, Cancelling, Forking, JobsCommand, Listing, Logging, Reading, Redriving, Showing, Signalling,
     Tailing, Watching,
@@ -14,7 +14,10 @@ use crate::out::Out;
 use crate::show;
 use serde_json::{Value, json};
 use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, PAGE_MAX, PAYLOAD_MAX_BYTES};
-use windlass_core::{JobId, Key, Name, RunAt};
+use windlass_core::{JobId, Key, Name};
+use windlass_http::wire::operate::{Action, BulkBody, CancelBody, ForkBody, RedriveBody, SignalBody};
+use windlass_http::wire::raw::fields;
+use windlass_http::wire::time::{Moment, Span, Time};
 
 /// Carries out a command on jobs.
 pub async fn run(command: JobsCommand, door: &ApiClient, out: &Out) -> Outcome {
@@ -145,12 +148,17 @@ async fn logs(logging: Logging, door: &ApiClient, out: &Out) -> Outcome {
 
 async fn cancel(cancelling: Cancelling, door: &ApiClient, out: &Out) -> Outcome {
     let Some(id) = &cancelling.which.id else {
-        return many(&cancelling.which, &Action::Cancel { reason: cancelling.reason }, door, out).await;
+        let wish = BulkBody { reason: cancelling.reason, ..bulk(&cancelling.which, Action::Cancel)? };
+        return many(wish, door, out).await;
     };
     let id = ids::job(id, door).await?;
-    let (force, after_ms, expected) =
-        (cancelling.force, cancelling.force_after.ms(), cancelling.expected_version);
-    let reply = door.cancel(id, cancelling.reason, force, after_ms, expected).await?;
+    let wish = CancelBody {
+        reason: cancelling.reason,
+        force: Some(cancelling.force),
+        force_after: Some(Span::from_ms(cancelling.force_after.ms())),
+        expected_version: cancelling.expected_version,
+    };
+    let reply = door.cancel(id, &wish).await?;
     show::reply(out, &reply, |out, value| match value["job"]["status"].as_str() {
         Some("cancelled") => out.line(format!("{id} is cancelled")),
         status => out.line(format!(
@@ -164,29 +172,45 @@ async fn cancel(cancelling: Cancelling, door: &ApiClient, out: &Out) -> Outcome 
 async fn redrive(redriving: Redriving, door: &ApiClient, out: &Out) -> Outcome {
     let run_at = redriving.run_at.map(|moment| moment.0);
     let Some(id) = &redriving.which.id else {
-        let spread_ms = redriving.spread.map_or(0, |spread| spread.ms());
-        return many(&redriving.which, &Action::Redrive { run_at, spread_ms }, door, out).await;
+        let spread = redriving.spread.map(|spread| Span::from_ms(spread.ms()));
+        let run_at = run_at.map(Time);
+        return many(BulkBody { run_at, spread, ..bulk(&redriving.which, Action::Redrive)? }, door, out)
+            .await;
     };
-    let payload = payload(redriving.payload.as_deref(), PAYLOAD_MAX_BYTES)?;
+    let (payload, payload_base64) =
+        fields(payload(redriving.payload.as_deref(), PAYLOAD_MAX_BYTES)?.as_ref());
     let id = ids::job(id, door).await?;
-    let run_at = run_at.map_or(RunAt::Now, RunAt::At);
-    let (from_start, expected) = (redriving.from_start, redriving.expected_version);
-    let reply = door.redrive(id, run_at, from_start, payload, expected).await?;
+    let wish = RedriveBody {
+        run_at: run_at.map(Moment::At),
+        delay: None,
+        from_start: Some(redriving.from_start),
+        payload,
+        payload_base64,
+        expected_version: redriving.expected_version,
+    };
+    let reply = door.redrive(id, &wish).await?;
     show::reply(out, &reply, |out, value| {
         out.line(format!("{id} is pending again, due at {}", show::text(&value["job"]["due_at"])));
     });
     Ok(())
 }
 
+/// What is done to everything that a filter matches.
+fn bulk(which: &Acting, action: Action) -> Outcome<BulkBody> {
+    let filter = filter::shape(&filter::parse(&which.filter)?)?;
+    let dry_run = which.dry_run;
+    Ok(BulkBody { filter, action, dry_run, run_at: None, spread: None, cursor: None, reason: None })
+}
+
 /// Meets everything that a filter matches, page by page.
-async fn many(which: &Acting, action: &Action, door: &ApiClient, out: &Out) -> Outcome {
-    let pairs = filter::parse(&which.filter)?;
+async fn many(mut wish: BulkBody, door: &ApiClient, out: &Out) -> Outcome {
+    let dry_run = wish.dry_run;
     let (mut matched, mut done, mut skipped) = (0, 0, 0);
-    let (mut sample, mut cursor): (Vec<Value>, _) = (Vec::new(), None);
+    let mut sample: Vec<Value> = Vec::new();
     let bar = out.spinner();
     loop {
         bar.set_message(format!("{matched} met, {done} changed"));
-        let reply = door.bulk(&pairs, action, which.dry_run, cursor).await?;
+        let reply = door.bulk(&wish).await?;
         let number = |name: &str| reply.value[name].as_u64().unwrap_or(0);
         matched += number("matched");
         done += number("done");
@@ -194,13 +218,14 @@ async fn many(which: &Acting, action: &Action, door: &ApiClient, out: &Out) -> O
         if sample.is_empty() {
             sample = show::list(&reply.value, "sample").to_vec();
         }
-        cursor = reply.value["next_cursor"].as_str().map(str::to_owned);
-        if cursor.is_none() {
+        wish.cursor = reply.value["next_cursor"].as_str().map(str::to_owned);
+        if wish.cursor.is_none() {
             break;
         }
     }
     bar.finish_and_clear();
-    let answer = json!({ "matched": matched, "done": done, "skipped": skipped, "sample": sample, "dry_run": which.dry_run });
+    let answer =
+        json!({ "matched": matched, "done": done, "skipped": skipped, "sample": sample, "dry_run": dry_run });
     out.show(&answer, |out| {
         for id in &sample {
             out.line(show::text(id));
@@ -208,25 +233,27 @@ async fn many(which: &Acting, action: &Action, door: &ApiClient, out: &Out) -> O
         if matched > sample.len() as u64 {
             out.line(format!("… and {} more", matched - sample.len() as u64));
         }
-        let word = if which.dry_run { "nothing was changed" } else { "done" };
+        let word = if dry_run { "nothing was changed" } else { "done" };
         out.line(format!("{matched} matched, {done} changed, {skipped} had moved on; {word}"));
     });
     Ok(())
 }
 
 async fn fork(forking: Forking, door: &ApiClient, out: &Out) -> Outcome {
-    let payload = payload(forking.payload.as_deref(), PAYLOAD_MAX_BYTES)?;
-    let (id, expected) = (ids::job(&forking.id, door).await?, forking.expected_version);
-    let reply = door.fork(id, forking.from_version, payload, expected).await?;
+    let (payload, _) = fields(payload(forking.payload.as_deref(), PAYLOAD_MAX_BYTES)?.as_ref());
+    let id = ids::job(&forking.id, door).await?;
+    let (from_version, expected_version) = (forking.from_version, forking.expected_version);
+    let reply = door.fork(id, &ForkBody { from_version, payload, expected_version }).await?;
     show::reply(out, &reply, |out, value| out.line(show::text(&value["job"]["id"])));
     Ok(())
 }
 
 async fn signal(signalling: Signalling, door: &ApiClient, out: &Out) -> Outcome {
-    let payload = payload(signalling.payload.as_deref(), EVENT_PAYLOAD_MAX_BYTES)?;
+    let (payload, _) = fields(payload(signalling.payload.as_deref(), EVENT_PAYLOAD_MAX_BYTES)?.as_ref());
     let key = signalling.signal_key.map(|key| Key::parse("key", key)).transpose()?;
-    let name = Name::parse("name", signalling.name)?;
-    let reply = door.signal(ids::job(&signalling.id, door).await?, name, payload, key).await?;
+    let name = Name::parse("name", signalling.name)?.to_string();
+    let signal = SignalBody { name, payload, key: key.map(|key| key.to_string()) };
+    let reply = door.signal(ids::job(&signalling.id, door).await?, &signal).await?;
     show::reply(out, &reply, |out, value| {
         let is_repeat = value["duplicate"] == true;
         out.line(if is_repeat { "it was signalled before with this key" } else { "signalled" });

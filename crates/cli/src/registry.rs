@@ -1,6 +1,6 @@
 //! What surrounds jobs: `windlass approvals`, `queues`, `workers`, `audit`, `keys`.
 
-use crate::api_client::{ApiClient, KeyDraft};
+use crate::api_client::ApiClient;
 use crate::args::{
     ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueueArg, QueuesCommand, WorkersCommand,
 };
@@ -12,6 +12,8 @@ use crate::show::{self, list, moment, names, text};
 use crate::span::ago;
 use serde_json::Value;
 use windlass_core::{Invalid, LeaseMs, Name, QueueDefaults, QueueMode, Role, Who};
+use windlass_http::wire::control;
+use windlass_http::wire::time::Time;
 use windlass_http::{ROLES, role_word};
 use windlass_store::fresh;
 
@@ -194,7 +196,7 @@ pub async fn audit(command: AuditCommand, door: &ApiClient, out: &Out) -> Outcom
 pub async fn keys(command: KeysCommand, door: &ApiClient, out: &Out) -> Outcome {
     match command {
         KeysCommand::Create(new) => {
-            let reply = door.create_key(draft(new)?).await?;
+            let reply = door.create_key(&draft(new)?).await?;
             show::reply(out, &reply, |out, value| {
                 out.line(text(&value["secret"]));
                 out.remark("windlass: this is the key; it is shown once and kept nowhere");
@@ -235,7 +237,7 @@ pub async fn keys(command: KeysCommand, door: &ApiClient, out: &Out) -> Outcome 
     Ok(())
 }
 
-fn draft(new: NewKey) -> Outcome<KeyDraft> {
+fn draft(new: NewKey) -> Outcome<control::NewKey> {
     let roles =
         new.role.iter().flat_map(|words| words.split(',')).map(role).collect::<Result<Vec<_>, _>>()?;
     let queues = new.queue.iter().map(|queue| Name::parse("queue", queue)).collect::<Result<Vec<_>, _>>()?;
@@ -244,8 +246,10 @@ fn draft(new: NewKey) -> Outcome<KeyDraft> {
     if expires_at.is_some_and(|at| at <= fresh::wall_clock()) {
         return Err(Failure::usage("the key would have expired already; choose a later end"));
     }
-    let queues = (!queues.is_empty()).then_some(queues);
-    Ok(KeyDraft { name: Who::parse("name", new.name)?, roles, queues, expires_at })
+    let queues = (!queues.is_empty()).then(|| queues.iter().map(ToString::to_string).collect());
+    let roles = roles.into_iter().map(|role| role_word(role).to_owned()).collect();
+    let name = Who::parse("name", new.name)?.to_string();
+    Ok(control::NewKey { name, roles, queues, expires_at: expires_at.map(Time) })
 }
 
 fn role(word: &str) -> Result<Role, Invalid> {

@@ -8,17 +8,25 @@ mod claimed;
 mod verbs;
 
 use crate::fail::{Exit, Failure, Outcome};
-use crate::shape::{Doc, Reply, seconds};
+use crate::shape::{Reply, to_text};
 use crate::wire::{Request, UNKNOWN, Wire, encoded};
 use claimed::Hands;
-use serde_json::Value;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use windlass_core::lease::hex;
-use windlass_core::{Answer, Done, JobId, LeaseMs, Outcome as End, Refusal, Secret, Token, Who, Worker};
+use windlass_core::{
+    Answer, Done, JobId, LeaseMs, Name, Outcome as End, Refusal, Secret, Token, Who, Worker,
+};
 use windlass_engine::{Level, Shutdown};
+use windlass_http::wire::claim::{ClaimBody, Heartbeat, HeldLease, LogsBody, Renewed};
+use windlass_http::wire::control::WorkerBody;
+use windlass_http::wire::raw::Json;
+use windlass_http::wire::settle::{ErrorBody, ItemBody, SettleBody, SettledMany};
+use windlass_http::wire::time::Span;
 use windlass_store::{
     ClaimMany, Claimed, Extend, Extended, Hinter, PutWorker, Settle, StoreError, StoreResult, WriteLogs,
     fresh,
@@ -66,9 +74,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl RemoteStore {
     /// A server that answers, and takes this key for a worker's.
     pub async fn open(wire: Wire, queues: usize, ending: Shutdown) -> Outcome<Self> {
-        let mut nothing = Doc::default();
-        nothing.put("worker_id", "windlass-work").put("leases", [(); 0]);
-        let body = Reply::of(&nothing)?.text;
+        let worker_id = "windlass-work".to_owned();
+        let body = to_text(&Heartbeat { worker_id, ..Heartbeat::default() })?;
         let path = "/v1/heartbeat";
         let request =
             Request { method: "POST", path, body: Some(&body), idempotency_key: None, patience: PATIENCE };
@@ -91,14 +98,26 @@ impl RemoteStore {
         self.refused.get().cloned()
     }
 
-    async fn send(&self, method: &str, path: &str, body: &Doc, patience: Duration) -> Outcome<Reply> {
-        let body = Reply::of(body)?.text;
+    async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        body: &impl Serialize,
+        patience: Duration,
+    ) -> Outcome<Reply> {
+        let body = to_text(body)?;
         let request = Request { method, path, body: Some(&body), idempotency_key: None, patience };
         self.wire.send(request).await
     }
 
     /// Sends a request that the server can only carry out or not: a refusal of the whole ends the worker.
-    async fn ask(&self, method: &str, path: &str, body: &Doc, patience: Duration) -> StoreResult<Reply> {
+    async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        body: &impl Serialize,
+        patience: Duration,
+    ) -> StoreResult<Reply> {
         self.send(method, path, body, patience).await.map_err(|failure| {
             if failure.exit == Exit::Unavailable {
                 return away(failure);
@@ -150,24 +169,30 @@ impl RemoteStore {
 
     async fn claim_once(&self, request: &ClaimMany, wait: Duration) -> StoreResult<Reply> {
         let claim = &request.claim;
-        let mut body = Doc::default();
-        body.put("queues", &request.queues).put("kinds", &request.kinds).put("max", request.max);
-        body.put("worker_id", &claim.worker).put("secret", hex(&claim.secret.0));
-        body.put("lease", seconds(claim.lease_ms.get())).put("wait", wait.as_secs());
+        let names = |names: &[Name]| names.iter().map(ToString::to_string).collect();
+        let body = ClaimBody {
+            queues: names(&request.queues),
+            kinds: Some(names(&request.kinds)),
+            worker_id: claim.worker.to_string(),
+            secret: Some(hex(&claim.secret.0)),
+            max: i64::try_from(request.max).ok(),
+            lease: Some(Span::from_ms(claim.lease_ms.get())),
+            wait: i64::try_from(wait.as_millis()).ok().map(Span::from_ms),
+        };
         self.ask("POST", "/v1/claim", &body, wait + PATIENCE).await
     }
 
     async fn extend(&self, request: Extend, worker: &Who) -> StoreResult<Vec<Result<Extended, Refusal>>> {
-        let lease = |(job, token): &(JobId, Token)| {
-            let mut lease = Doc::default();
-            lease.put("job_id", job.to_string()).put("token", token.to_text());
-            lease
+        let lease =
+            |(job, token): &(JobId, Token)| HeldLease { job_id: job.to_string(), token: token.to_text() };
+        let body = Heartbeat {
+            worker_id: worker.to_string(),
+            leases: request.leases.iter().map(lease).collect(),
+            extend: Some(Span::from_ms(request.extend_ms.get())),
         };
-        let mut body = Doc::default();
-        body.put("worker_id", worker).put("extend", seconds(request.extend_ms.get()));
-        body.put("leases", request.leases.iter().map(lease).collect::<Vec<_>>());
         let reply = self.ask("POST", "/v1/heartbeat", &body, PATIENCE).await?;
-        let answers = answers(&reply.value, "leases", request.leases.len())?;
+        let Renewed { leases } = read(&reply)?;
+        let answers = all_of(leases, request.leases.len())?;
         answers.iter().map(claimed::extended).collect::<Option<_>>().ok_or_else(|| unreadable("a lease"))
     }
 
@@ -180,23 +205,24 @@ impl RemoteStore {
     }
 
     async fn end(&self, request: Settle) -> StoreResult<Vec<Answer>> {
-        let docs: Vec<Option<Doc>> = request.items.iter().map(claimed::settled).collect();
-        let told: Vec<&Doc> = docs.iter().flatten().collect();
-        let (mut answered, mut from) = (Vec::with_capacity(told.len()), 0);
-        while from < told.len() {
-            let to = fitting(&told, from);
-            let mut body = Doc::default();
-            body.put("items", &told[from..to]);
-            let reply = self.ask("POST", "/v1/settle", &body, PATIENCE).await?;
-            answered.extend(answers(&reply.value, "items", to - from)?.iter().map(claimed::answer));
-            from = to;
+        let bodies: Vec<Option<ItemBody>> = request.items.iter().map(claimed::settled).collect();
+        let is_told: Vec<bool> = bodies.iter().map(Option::is_some).collect();
+        let mut rest: Vec<ItemBody> = bodies.into_iter().flatten().collect();
+        let mut answered = Vec::with_capacity(rest.len());
+        while !rest.is_empty() {
+            let later = rest.split_off(fitting(&rest));
+            let items = std::mem::replace(&mut rest, later);
+            let expected = items.len();
+            let reply = self.ask("POST", "/v1/settle", &SettleBody { items }, PATIENCE).await?;
+            let SettledMany { items } = read(&reply)?;
+            answered.extend(all_of(items, expected)?.into_iter().map(claimed::answer));
         }
         let timed_out = request.items.iter().filter(|item| item.outcome == End::TimeOut);
         self.show_over(timed_out.map(|item| (item.job, item.token)).collect()).await?;
         let mut answered = answered.into_iter();
         // What was not told the server does by itself.
-        let of = |doc: &Option<Doc>| doc.as_ref().map_or(Some(Ok(Done::Already(0))), |_| answered.next());
-        docs.iter().map(of).collect::<Option<_>>().ok_or_else(|| unreadable("an item"))
+        let of = |told: bool| if told { answered.next() } else { Some(Ok(Done::Already(0))) };
+        is_told.into_iter().map(of).collect::<Option<_>>().ok_or_else(|| unreadable("an item"))
     }
 
     /// The server keeps deadlines by its own clock, and records one that has passed as soon as it is shown the lease. This
@@ -217,8 +243,7 @@ impl RemoteStore {
     }
 
     async fn log(&self, request: WriteLogs) -> StoreResult<Result<(), Refusal>> {
-        let mut body = Doc::default();
-        body.put("lease_token", request.token.to_text()).put("lines", &request.lines);
+        let body = LogsBody { lease_token: Some(request.token.to_text()), lines: request.lines };
         let path = format!("/v1/jobs/{}/logs", request.job);
         match self.send("POST", &path, &body, PATIENCE).await {
             Ok(_) => Ok(Ok(())),
@@ -235,10 +260,18 @@ impl RemoteStore {
     }
 
     async fn report(&self, report: &PutWorker) -> StoreResult<Worker> {
-        let mut body = Doc::default();
-        body.put("queues", &report.queues).put("kinds", &report.kinds).put("capacity", report.capacity);
-        body.put("slots", &report.slots).put("labels", &report.labels).put("draining", report.draining);
-        body.put("ttl", seconds(report.ttl_ms.get()));
+        let names = |names: &[Name]| Some(names.iter().map(ToString::to_string).collect());
+        let body = WorkerBody {
+            queues: names(&report.queues),
+            kinds: names(&report.kinds),
+            capacity: Some(report.capacity.into()),
+            slots: Some(
+                report.slots.iter().map(|(queue, slots)| (queue.to_string(), i64::from(*slots))).collect(),
+            ),
+            labels: Some(report.labels.clone()),
+            draining: Some(report.draining),
+            ttl: Some(Span::from_ms(report.ttl_ms.get())),
+        };
         let path = format!("/v1/workers/{}", encoded(report.id.as_str()));
         let reply = self.ask("PUT", &path, &body, PATIENCE).await?;
         let now = fresh::wall_clock();
@@ -268,14 +301,21 @@ impl RemoteStore {
     }
 }
 
-/// Where to cut, so that what is sent at once is small enough; never nothing.
-fn fitting(docs: &[&Doc], from: usize) -> usize {
+/// How many of them go at once, so that what is sent is small enough; never none.
+fn fitting(items: &[ItemBody]) -> usize {
     let mut bytes = 0;
-    let too_many = docs[from..].iter().position(|doc| {
-        bytes += doc.size();
+    let too_many = items.iter().position(|item| {
+        let result = item.result.as_ref().map_or(0, Json::len);
+        let error = match &item.error {
+            Some(ErrorBody::Parts(parts)) => parts.message.as_ref().map_or(0, String::len),
+            Some(ErrorBody::Text(text)) => text.len(),
+            None => 0,
+        };
+        // A text may double when it is quoted; names and tokens take less than the rest.
+        bytes += result + item.result_base64.as_ref().map_or(0, String::len) + 2 * error + 500;
         bytes > SETTLE_MAX_BYTES
     });
-    too_many.map_or(docs.len(), |n| from + n.max(1))
+    too_many.map_or(items.len(), |n| n.max(1))
 }
 
 fn away(failure: Failure) -> StoreError {
@@ -293,9 +333,13 @@ fn unreadable(what: impl std::fmt::Display) -> StoreError {
     ))
 }
 
-fn answers<'a>(value: &'a Value, name: &str, expected: usize) -> StoreResult<&'a [Value]> {
-    let answers = value[name].as_array().filter(|answers| answers.len() == expected);
-    answers.map(Vec::as_slice).ok_or_else(|| unreadable(name))
+fn read<T: DeserializeOwned>(reply: &Reply) -> StoreResult<T> {
+    serde_json::from_str(&reply.text).map_err(unreadable)
+}
+
+/// As many answers as there were items.
+fn all_of<T>(answers: Vec<T>, expected: usize) -> StoreResult<Vec<T>> {
+    if answers.len() == expected { Ok(answers) } else { Err(unreadable("another number of items")) }
 }
 
 #[cfg(test)]
@@ -303,7 +347,7 @@ mod tests {
     use super::*;
     use std::future::pending;
     use std::sync::Arc;
-    use windlass_core::{Actor, Facts, Name, NewJob, Status};
+    use windlass_core::{Actor, Facts, NewJob, Status};
     use windlass_http::Server;
     use windlass_store::work::Work;
     use windlass_store::{Enqueue, SettleItem};

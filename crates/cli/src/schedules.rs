@@ -6,11 +6,15 @@ use crate::enqueue::payload;
 use crate::fail::Outcome;
 use crate::out::Out;
 use crate::schedules_apply;
-use crate::shape::{Doc, seconds};
 use crate::show::{self, list, moment, text};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
-use windlass_core::{Invalid, Name, Payload};
+use windlass_core::{Invalid, Name};
+use windlass_http::wire::new_job::NewJobShape;
+use windlass_http::wire::raw::fields;
+use windlass_http::wire::schedule::ScheduleBody;
+use windlass_http::wire::time::{Span, Time};
 
 /// Runs one of them.
 pub async fn run(command: SchedulesCommand, door: &ApiClient, out: &Out) -> Outcome {
@@ -62,25 +66,40 @@ pub async fn run(command: SchedulesCommand, door: &ApiClient, out: &Out) -> Outc
     Ok(())
 }
 
-fn body(new: NewSchedule) -> Outcome<Doc> {
-    let mut job = Doc::default();
-    job.put("kind", new.kind).put("queue", new.queue).put_some("priority", new.priority);
-    job.put_some("max_retries", new.max_retries);
-    job.put_some("timeout", new.timeout.map(|span| seconds(span.ms())));
+fn body(new: NewSchedule) -> Outcome<ScheduleBody> {
+    let span = |span: crate::span::Span| Span::from_ms(span.ms());
     let payload = payload(new.payload.as_deref(), PAYLOAD_MAX_BYTES)?;
-    let read = |payload: Payload| {
-        let value: Result<Value, _> = serde_json::from_slice(payload.as_bytes());
-        value.map_err(|_| Invalid::new("payload", "text", "a schedule's payload is JSON"))
+    let (payload, payload_base64) = fields(payload.as_ref());
+    let job = NewJobShape {
+        kind: new.kind,
+        queue: Some(new.queue),
+        payload,
+        payload_base64,
+        priority: new.priority,
+        max_retries: new.max_retries,
+        timeout: new.timeout.map(span),
+        ..NewJobShape::default()
     };
-    job.put_some("payload", payload.map(read).transpose()?);
-    let mut doc = Doc::default();
-    doc.put_some("cron", new.cron).put_some("every", new.every.map(|span| seconds(span.ms())));
-    doc.put("timezone", new.timezone).put("job", job);
-    doc.put_some("missed", new.missed).put_some("missed_max", new.missed_max);
-    doc.put_some("overlap", new.overlap).put_some("jitter", new.jitter.map(|span| seconds(span.ms())));
-    doc.put_some("starts_at", new.starts_at.map(|at| at.0.to_string()));
-    doc.put_some("ends_at", new.ends_at.map(|at| at.0.to_string()));
-    Ok(doc)
+    Ok(ScheduleBody {
+        cron: new.cron,
+        every: new.every.map(span),
+        timezone: Some(new.timezone),
+        job,
+        missed: word("missed", new.missed)?,
+        missed_max: new.missed_max,
+        overlap: word("overlap", new.overlap)?,
+        jitter: new.jitter.map(span),
+        starts_at: new.starts_at.map(|at| Time(at.0)),
+        ends_at: new.ends_at.map(|at| Time(at.0)),
+        expected_version: None,
+    })
+}
+
+/// A word of the API, as it was typed.
+fn word<T: DeserializeOwned>(field: &str, text: Option<String>) -> Outcome<Option<T>> {
+    let Some(text) = text else { return Ok(None) };
+    let read = serde_json::from_value(Value::String(text.clone()));
+    Ok(Some(read.map_err(|e| Invalid::new(field, text, e.to_string()))?))
 }
 
 fn show_all(out: &Out, schedules: &[Value]) {

@@ -1,4 +1,4 @@
-//! Documents of the public API, as they are asked with and answered. Payloads stand in them byte for byte.
+//! Documents of the public API: answers, and bodies that `wire` has no shape for.
 
 use crate::fail::{Failure, Outcome};
 use base64::Engine as _;
@@ -18,15 +18,9 @@ pub struct Reply {
     pub value: Value,
 }
 
-impl Reply {
-    /// From something that serialises.
-    pub fn of(answer: &impl Serialize) -> Outcome<Self> {
-        let unreadable =
-            |e: serde_json::Error| Failure::failed(format!("the answer cannot be shown as JSON: {e}"));
-        let text = serde_json::to_string(answer).map_err(unreadable)?;
-        let value = serde_json::from_str(&text).map_err(unreadable)?;
-        Ok(Self { text, value })
-    }
+/// A body as it is sent.
+pub fn to_text(body: &impl Serialize) -> Outcome<String> {
+    serde_json::to_string(body).map_err(|e| Failure::failed(format!("this cannot be written as JSON: {e}")))
 }
 
 /// A JSON object that keeps the bytes and the order of what is put into it.
@@ -68,11 +62,6 @@ impl Doc {
         }
         self
     }
-
-    /// About how many bytes it takes.
-    pub fn size(&self) -> usize {
-        self.fields.iter().map(|(name, value)| name.len() + value.get().len() + 4).sum()
-    }
 }
 
 impl Serialize for Doc {
@@ -88,11 +77,6 @@ impl Serialize for Doc {
 /// A moment in RFC 3339.
 pub fn time(at: Timestamp) -> String {
     at.to_string()
-}
-
-/// A length of time in seconds.
-pub fn seconds(ms: i64) -> Value {
-    if ms % 1_000 == 0 { (ms / 1_000).into() } else { (ms as f64 / 1_000.0).into() }
 }
 
 #[cfg(test)]

@@ -8,8 +8,7 @@ use crate::fail::{Failure, Outcome};
 use crate::out::Out;
 use crate::run::open;
 use crate::settings::Settings;
-use crate::shape::Doc;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::sync::Arc;
 use windlass_core::limits::PAGE_MAX;
 use windlass_core::{EventKind, Filter, Job, JobId};
@@ -53,11 +52,7 @@ pub async fn run(args: &VerifyArgs, settings: &Settings, out: &Out) -> Outcome {
 }
 
 fn tell(out: &Out, checked: u64, events: u64, problems: &[(Option<String>, String)]) -> Outcome {
-    let shown = |(job, why): &(Option<String>, String)| {
-        let mut doc = Doc::default();
-        doc.put("job_id", job).put("problem", why);
-        serde_json::to_value(doc).unwrap_or(Value::Null)
-    };
+    let shown = |(job, why): &(Option<String>, String)| json!({ "job_id": job, "problem": why });
     let answer = json!({ "jobs": checked, "events": events, "problems": problems.iter().map(shown).collect::<Vec<_>>() });
     out.show(&answer, |out| {
         for (job, why) in problems {

@@ -5,9 +5,10 @@ use crate::call::{Call, Reply, json, ok};
 use crate::codes;
 use crate::idempotency::once;
 use crate::problem::Problem;
-use crate::shape::event::LogLineShape;
-use crate::shape::object::objects;
-use crate::shape::raw::{Json, Raw, Shown, payload};
+use crate::wire::claim::LogsBody;
+use crate::wire::event::LogLineShape;
+use crate::wire::object::objects;
+use crate::wire::raw::{Json, Raw, Shown, payload};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -16,7 +17,7 @@ use windlass_core::step::{RecordedStep, RecordedWait, StepState};
 use windlass_core::{Invalid, Key, Name, Refusal, Token};
 use windlass_store::{Append, HolderReply, ReadLogs, RecordStep, WriteLogs};
 
-objects!(Note, StepBody, LogsBody);
+objects!(Note, StepBody);
 
 /// A note to append to a job's log.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -228,18 +229,6 @@ async fn check_reader(call: &Call, token: Token) -> Result<(), Problem> {
         return Ok(());
     }
     Err(Problem::new(codes::LEASE_MISMATCH, Refusal::Mismatch.to_string()))
-}
-
-/// Log lines to write.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = NewLogs)]
-pub(crate) struct LogsBody {
-    /// The job's lease; not needed when it is the bearer.
-    #[serde(default)]
-    lease_token: Option<String>,
-    /// The lines, each at most 16 KiB.
-    lines: Vec<String>,
 }
 
 /// How many lines were written.

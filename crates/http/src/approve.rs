@@ -5,9 +5,10 @@ use crate::app::known;
 use crate::call::{self, Call, Reply, ok};
 use crate::idempotency::once;
 use crate::problem::Problem;
-use crate::shape::approval::ApprovalShape;
-use crate::shape::object::objects;
-use crate::shape::time::{Span, Time};
+use crate::wire::approval::ApprovalShape;
+use crate::wire::control::{DecideBody, DecisionWord};
+use crate::wire::object::objects;
+use crate::wire::time::{Span, Time};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -18,7 +19,7 @@ use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, Voter};
 use windlass_core::{Actor, Approval, ApprovalId, Invalid, Metadata, Name, Refusal, Role};
 use windlass_store::{ApprovalView, Ask, Asked, CastVote, ListApprovals, StoreError, fresh};
 
-objects!(AskBody, ByToken, DecideBody);
+objects!(AskBody, ByToken);
 
 /// Approvals of a page when nothing is said.
 const PAGE: usize = 50;
@@ -235,28 +236,6 @@ async fn question(call: &Call, link: &str) -> Result<Question, Asking> {
         required: approval.required,
         expires_at: Time(approval.expires_at),
     })
-}
-
-/// A vote.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = Decide)]
-pub(crate) struct DecideBody {
-    /// Yes or no.
-    decision: DecisionWord,
-    /// The token of the link, instead of a key.
-    #[serde(default)]
-    token: Option<String>,
-    /// Why; a denial tells it to the job.
-    #[serde(default)]
-    reason: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum DecisionWord {
-    Approve,
-    Deny,
 }
 
 /// `POST /v1/approvals/{id}/decide`

@@ -4,20 +4,15 @@ use crate::app::known;
 use crate::call::{Call, Reply, ok};
 use crate::idempotency::once;
 use crate::problem::Problem;
-use crate::shape::filter::FilterShape;
-use crate::shape::object::objects;
-use crate::shape::time::{Span, Time};
+use crate::wire::operate::{Action, BulkBody, BulkDone};
+use crate::wire::time::Span;
 use futures_util::future::join_all;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use utoipa::ToSchema;
 use windlass_core::bulk::{BulkAction, spread};
 use windlass_core::limits::{FORCE_AFTER_DEFAULT_MS, HORIZON_MS, PAGE_MAX};
 use windlass_core::span::within_ms;
 use windlass_core::{Filter, Job, JobId, Key, Metadata};
 use windlass_store::{Cancel, List, Redrive};
-
-objects!(BulkBody);
 
 /// The most jobs of one request; the answer's cursor goes on.
 const MOST: usize = 10_000;
@@ -26,38 +21,6 @@ const AT_ONCE: usize = 32;
 /// How many are shown as a sample.
 const SAMPLE: usize = 10;
 
-/// What to do to everything that a filter matches.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = Bulk)]
-pub(crate) struct BulkBody {
-    /// Which jobs. Without a status: those that the action is for.
-    filter: FilterShape,
-    /// What to do.
-    action: Action,
-    /// Whether to count only.
-    dry_run: bool,
-    /// From when redriven jobs may run.
-    #[serde(default)]
-    run_at: Option<Time>,
-    /// Over which period redriven jobs are spread.
-    #[serde(default)]
-    spread: Option<Span>,
-    /// Where the last request ended.
-    #[serde(default)]
-    cursor: Option<String>,
-    /// Why, for cancelled jobs.
-    #[serde(default)]
-    reason: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum Action {
-    Cancel,
-    Redrive,
-}
-
 impl From<Action> for BulkAction {
     fn from(action: Action) -> Self {
         match action {
@@ -65,22 +28,6 @@ impl From<Action> for BulkAction {
             Action::Redrive => Self::Redrive,
         }
     }
-}
-
-/// What was found and done.
-#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
-#[schema(as = BulkDone)]
-pub(crate) struct BulkDone {
-    /// Jobs that the filter matches and the action is for, as far as this request looked.
-    matched: usize,
-    /// Some of them.
-    sample: Vec<String>,
-    /// Jobs that were acted on.
-    done: usize,
-    /// Jobs that had moved on meanwhile.
-    skipped: usize,
-    /// Where to go on; none at the end.
-    next_cursor: Option<String>,
 }
 
 /// `POST /v1/bulk`

@@ -3,21 +3,19 @@
 use crate::access::revoked;
 use crate::app::{App, known};
 use crate::call::{Call, Reply, ok};
-use crate::operate::OneJob;
 use crate::pass::Pass;
 use crate::presence;
 use crate::problem::Problem;
-use crate::shape::job::JobShape;
-use crate::shape::new_job::lease_ms;
-use crate::shape::object::objects;
-use crate::shape::time::Span;
-use serde::{Deserialize, Serialize};
+use crate::wire::claim::{ClaimBody, ClaimOneBody, ClaimedJobs, StartBody};
+use crate::wire::job::JobShape;
+use crate::wire::new_job::lease_ms;
+use crate::wire::operate::OneJob;
+use crate::wire::time::Span;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until};
-use utoipa::ToSchema;
 use windlass_core::decide::Claim;
 use windlass_core::lease::unhex;
 use windlass_core::limits::{CLAIM_MAX, count, within};
@@ -26,50 +24,12 @@ use windlass_core::{Invalid, Name, Secret, Who};
 use windlass_engine::Level;
 use windlass_store::{ClaimMany, ClaimOne, Claimed, Start, Store, fresh};
 
-objects!(ClaimBody, ClaimOneBody, StartBody);
-
 /// The longest that a claim may wait, in milliseconds.
 const WAIT_MAX_MS: i64 = 60_000;
 /// The most queues and kinds of one claim.
 const NAMES_MAX: usize = 1_000;
 /// How often the first in line looks when no hint comes.
 const POLL: Duration = Duration::from_secs(1);
-
-/// Which jobs a worker wants.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = Claim)]
-pub(crate) struct ClaimBody {
-    /// In this order.
-    #[schema(min_items = 1, max_items = 1000)]
-    queues: Vec<String>,
-    /// Only these; all when empty.
-    #[serde(default)]
-    kinds: Option<Vec<String>>,
-    /// Who claims: fresh per process start.
-    worker_id: String,
-    /// 64 hex digits made by the worker: the same secret again returns the jobs that it already holds.
-    #[serde(default)]
-    secret: Option<String>,
-    /// At most so many; one.
-    #[serde(default)]
-    #[schema(minimum = 1, maximum = 1000)]
-    max: Option<i64>,
-    /// For how long, 1 s to 24 h; the server's default lease, 30 seconds unless it is set.
-    #[serde(default)]
-    lease: Option<Span>,
-    /// How long to wait for one, at most 60 seconds; not at all.
-    #[serde(default)]
-    wait: Option<Span>,
-}
-
-/// Jobs in a worker's hands.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Claimed)]
-pub(crate) struct ClaimedJobs {
-    /// Each with its lease. None is no error.
-    jobs: Vec<JobShape>,
-}
 
 async fn claim_of(
     app: &App,
@@ -119,21 +79,6 @@ pub(crate) async fn claim(call: Call) -> Reply {
     ok(&ClaimedJobs { jobs: claimed.into_iter().map(JobShape::claimed).collect() })
 }
 
-/// Who wants one job.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = ClaimOne)]
-pub(crate) struct ClaimOneBody {
-    /// Who claims.
-    worker_id: String,
-    /// 64 hex digits made by the worker.
-    #[serde(default)]
-    secret: Option<String>,
-    /// For how long; the server's default lease.
-    #[serde(default)]
-    lease: Option<Span>,
-}
-
 /// `POST /v1/jobs/{id}/claim`
 pub(crate) async fn claim_one(call: Call) -> Reply {
     let body: ClaimOneBody = call.body()?;
@@ -145,25 +90,6 @@ pub(crate) async fn claim_one(call: Call) -> Reply {
     };
     let claimed = known(|| call.app.store.claim_one(request.clone(), None)).await??;
     ok(&OneJob { job: JobShape::claimed(claimed) })
-}
-
-/// Which assignment a worker starts.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = Start)]
-pub(crate) struct StartBody {
-    /// Who starts: the worker that the job is assigned to.
-    worker_id: String,
-    /// Which assignment, as the job shows it.
-    assignment: i64,
-    /// The epoch of that assignment.
-    epoch: i64,
-    /// 64 hex digits made by the worker: the same secret again returns the job that it started.
-    #[serde(default)]
-    secret: Option<String>,
-    /// For how long; the server's default lease.
-    #[serde(default)]
-    lease: Option<Span>,
 }
 
 /// `POST /v1/jobs/{id}/start`

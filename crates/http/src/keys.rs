@@ -8,9 +8,10 @@ use crate::origin;
 use crate::problem::Problem;
 use crate::route::{ROLES, role_word};
 use crate::session;
-use crate::shape::object::objects;
-use crate::shape::registry::KeyShape;
-use crate::shape::time::Time;
+use crate::wire::control::NewKey;
+use crate::wire::object::objects;
+use crate::wire::registry::KeyShape;
+use crate::wire::time::Time;
 use axum::http::StatusCode;
 use axum::http::header::{self, HeaderValue};
 use serde::{Deserialize, Serialize};
@@ -19,7 +20,7 @@ use windlass_core::limits::count;
 use windlass_core::{AccessKey, Invalid, Name, Role, Timestamp, Who};
 use windlass_store::{PutAccessKey, RevokeAccessKey};
 
-objects!(NewKey, SignIn);
+objects!(SignIn);
 
 /// The most queues of one key.
 const QUEUES_MAX: usize = 1_000;
@@ -36,25 +37,6 @@ pub(crate) async fn keys(call: Call) -> Reply {
     let keys = call.store().access_keys((), None).await?;
     let visible = keys.iter().filter(|key| grants(&call.who, (*key).into()).is_ok());
     ok(&KeysPage { keys: visible.map(KeyShape::from).collect() })
-}
-
-/// A key to make.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = NewAccessKey)]
-pub(crate) struct NewKey {
-    /// Its name: who it stands for in logs and audit. Taken once, also after it was revoked.
-    #[schema(min_length = 1, max_length = 128)]
-    name: String,
-    /// What it may do: `viewer`, `producer`, `worker`, `approver`, `operator`, `admin`.
-    #[schema(min_items = 1)]
-    roles: Vec<String>,
-    /// Only for these queues; for all when it is absent.
-    #[serde(default)]
-    queues: Option<Vec<String>>,
-    /// Until when; for ever when it is absent.
-    #[serde(default)]
-    expires_at: Option<Time>,
 }
 
 /// A key that was made.

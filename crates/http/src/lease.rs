@@ -3,65 +3,18 @@
 use crate::app::known;
 use crate::append::Written;
 use crate::call::{Call, Reply, ok};
-use crate::shape::new_job::{job_id, lease_ms};
-use crate::shape::object::objects;
-use crate::shape::raw::{Json, payload};
-use crate::shape::time::{Span, Time};
-use serde::{Deserialize, Serialize};
+use crate::wire::claim::{Heartbeat, HeldLease, Renewed, RenewedLease};
+use crate::wire::new_job::{job_id, lease_ms};
+use crate::wire::object::objects;
+use crate::wire::raw::{Json, payload};
+use crate::wire::time::Time;
+use serde::Deserialize;
 use utoipa::ToSchema;
 use windlass_core::limits::{BATCH_MAX, PAYLOAD_MAX_BYTES, count};
 use windlass_core::{Metadata, Refusal, Token, Who};
 use windlass_store::{Extend, Extended, Progress};
 
-objects!(Heartbeat, HeldLease, ProgressBody);
-
-/// Leases to renew.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = Heartbeat)]
-pub(crate) struct Heartbeat {
-    /// Who holds them.
-    worker_id: String,
-    /// Which, at most 10,000.
-    leases: Vec<HeldLease>,
-    /// For how long from now; the server's default lease, 30 seconds unless it is set.
-    #[serde(default)]
-    extend: Option<Span>,
-}
-
-/// A lease to renew.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-struct HeldLease {
-    /// Of which job.
-    job_id: String,
-    /// Proves it.
-    token: String,
-}
-
-/// What became of each lease, in order.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Renewed)]
-pub(crate) struct Renewed {
-    leases: Vec<RenewedLease>,
-}
-
-/// What became of a lease.
-#[derive(Debug, Serialize, ToSchema)]
-struct RenewedLease {
-    /// Of which job.
-    job_id: String,
-    /// Whether it was renewed.
-    ok: bool,
-    /// Until when.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at: Option<Time>,
-    /// Why it was not renewed: stop working on the job.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<&'static str>,
-    /// Whether the holder should stop.
-    cancel_requested: bool,
-}
+objects!(ProgressBody);
 
 /// `POST /v1/heartbeat`
 pub(crate) async fn heartbeat(call: Call) -> Reply {
@@ -90,7 +43,7 @@ pub(crate) async fn heartbeat(call: Call) -> Reply {
             },
             Err(refusal) => {
                 call.refused(&refusal);
-                let code = Some(refusal.code());
+                let code = Some(refusal.code().to_owned());
                 RenewedLease { job_id, ok: false, expires_at: None, code, cancel_requested: false }
             }
         }

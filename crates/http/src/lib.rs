@@ -60,12 +60,12 @@ mod server;
 mod session;
 mod settings;
 mod settle;
-mod shape;
 mod stall;
 mod stats;
 mod throttle;
 mod triggers;
 mod webhooks;
+pub mod wire;
 mod workers;
 mod writes;
 

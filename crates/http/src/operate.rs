@@ -4,27 +4,16 @@ use crate::app::known;
 use crate::call::{Call, Reply, json as reply, ok};
 use crate::idempotency::{once, reserved_id};
 use crate::problem::Problem;
-use crate::shape::job::JobShape;
-use crate::shape::new_job::job_id;
-use crate::shape::object::objects;
-use crate::shape::raw::{Json, payload};
-use crate::shape::time::{Moment, Span, run_at};
+use crate::wire::job::JobShape;
+use crate::wire::new_job::job_id;
+use crate::wire::operate::{CancelBody, ForkBody, OneJob, RedriveBody, SignalBody, Signalled};
+use crate::wire::raw::payload;
+use crate::wire::time::{Span, run_at};
 use axum::http::StatusCode;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use utoipa::ToSchema;
 use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, FORCE_AFTER_DEFAULT_MS, PAYLOAD_MAX_BYTES};
 use windlass_core::{Done, Job, Key, Metadata, Name, Refusal, RunAt, Status};
 use windlass_store::{Cancel, Fork, Redrive, Signal};
-
-objects!(CancelBody, RedriveBody, ForkBody, SignalBody);
-
-/// A job after it was acted on.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = OneJob)]
-pub(crate) struct OneJob {
-    pub(crate) job: JobShape,
-}
 
 /// Puts on record what was done to a job, with how it stood before and after.
 async fn put_on_record<const N: usize>(
@@ -43,25 +32,6 @@ async fn put_on_record<const N: usize>(
     detail.insert("before".to_owned(), before.map(standing).unwrap_or_default());
     detail.insert("after".to_owned(), standing(after));
     call.audit(call.actor(), action, after.id.to_string(), detail).await;
-}
-
-/// A wish to stop a job.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = Cancel)]
-pub(crate) struct CancelBody {
-    /// Why.
-    #[serde(default)]
-    reason: Option<String>,
-    /// Whether a holder is not even asked.
-    #[serde(default)]
-    force: Option<bool>,
-    /// How long a holder has to stop; 30 seconds.
-    #[serde(default)]
-    force_after: Option<Span>,
-    /// The version of the job that this was decided on; at another one it is refused.
-    #[serde(default)]
-    expected_version: Option<i64>,
 }
 
 /// `POST /v1/jobs/{id}/cancel`
@@ -84,31 +54,6 @@ pub(crate) async fn cancel(call: Call) -> Reply {
     let is_over = view.job.status == Status::Cancelled;
     let status = if is_over { StatusCode::OK } else { StatusCode::ACCEPTED };
     reply(status, &OneJob { job: JobShape::view(view) })
-}
-
-/// A dead or cancelled job to send back.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = Redrive)]
-pub(crate) struct RedriveBody {
-    /// From when it may run.
-    #[serde(default)]
-    run_at: Option<Moment>,
-    /// The same as a delay.
-    #[serde(default)]
-    delay: Option<Span>,
-    /// Whether recorded steps are forgotten.
-    #[serde(default)]
-    from_start: Option<bool>,
-    /// Another payload from now on, at most 1 MiB. The old one stays in the history.
-    #[serde(default)]
-    payload: Option<Json>,
-    /// The same as bytes that are no JSON, in base64.
-    #[serde(default)]
-    payload_base64: Option<String>,
-    /// The version of the job that this was decided on; at another one it is refused.
-    #[serde(default)]
-    expected_version: Option<i64>,
 }
 
 /// `POST /v1/jobs/{id}/redrive`
@@ -134,22 +79,6 @@ pub(crate) async fn redrive(call: Call) -> Reply {
         put_on_record(&call, "job.redrive", Some(&before), &view.job, more).await;
     }
     reply(StatusCode::OK, &OneJob { job: JobShape::view(view) })
-}
-
-/// Where a new job begins.
-#[derive(Debug, Default, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = Fork)]
-pub(crate) struct ForkBody {
-    /// Up to which version of the other's log; all of it.
-    #[serde(default)]
-    from_version: Option<i64>,
-    /// Another payload than the other's, at most 1 MiB.
-    #[serde(default)]
-    payload: Option<Json>,
-    /// The version of the job that this was decided on; at another one it is refused.
-    #[serde(default)]
-    expected_version: Option<i64>,
 }
 
 /// `POST /v1/jobs/{id}/fork`
@@ -182,31 +111,6 @@ pub(crate) async fn fork(call: Call) -> Reply {
         put_on_record(&call, "job.fork", None, &view.job, more).await;
     }
     reply(StatusCode::CREATED, &OneJob { job: JobShape::view(view) })
-}
-
-/// A signal.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = Signal)]
-pub(crate) struct SignalBody {
-    /// Its name.
-    name: String,
-    /// What it brings, at most 64 KiB.
-    #[serde(default)]
-    payload: Option<Json>,
-    /// Recognises a repeat.
-    #[serde(default)]
-    key: Option<String>,
-}
-
-/// What became of a signal.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[schema(as = Signalled)]
-pub(crate) struct Signalled {
-    /// Whether its key came before.
-    duplicate: bool,
-    /// The event that it is.
-    version: i64,
 }
 
 /// `POST /v1/jobs/{id}/signal`

@@ -2,8 +2,8 @@
 
 use crate::call::{Call, Reply, ok};
 use crate::problem::Problem as Refused;
-use crate::shape::object::objects;
-use crate::shape::time::Time;
+use crate::wire::object::objects;
+use crate::wire::time::Time;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::problem::Sighting;

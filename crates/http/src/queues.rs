@@ -2,16 +2,14 @@
 
 use crate::call::{Call, Reply, ok};
 use crate::problem::Problem;
-use crate::shape::new_job::{BackoffShape, lease_ms};
-use crate::shape::object::objects;
-use crate::shape::registry::QueueShape;
-use crate::shape::time::Span;
-use serde::{Deserialize, Serialize};
+use crate::wire::control::QueueBody;
+use crate::wire::new_job::lease_ms;
+use crate::wire::registry::QueueShape;
+use crate::wire::time::Span;
+use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::{Backoff, Count, Name, Queue, QueueDefaults, QueueMode};
 use windlass_store::{PauseQueue, PutQueue, QueueState};
-
-objects!(QueueBody);
 
 /// Up to where due jobs are counted.
 const CAP: i64 = 10_000;
@@ -44,33 +42,6 @@ pub(crate) async fn standing(call: &Call, cap: i64) -> Result<Vec<QueueShape>, P
         QueueShape::of(state, rates)
     };
     Ok(visible.map(shape).collect())
-}
-
-/// What a queue's jobs fall back to, and how they reach workers. What is left out is unset; the mode stays as it is.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = QueueSettings)]
-pub(crate) struct QueueBody {
-    /// Failures allowed, 0 to 100.
-    #[serde(default)]
-    #[schema(minimum = 0, maximum = 100)]
-    max_retries: Option<i32>,
-    /// How long one attempt may take.
-    #[serde(default)]
-    timeout: Option<Span>,
-    /// How long a lease lasts.
-    #[serde(default)]
-    lease: Option<Span>,
-    /// How long after its lease only the holder may still finish a job.
-    #[serde(default)]
-    grace: Option<Span>,
-    /// How retries are spaced.
-    #[serde(default)]
-    backoff: Option<BackoffShape>,
-    /// `pull`: workers take its jobs; `push`: the leader assigns them, to workers whose labels match.
-    #[serde(default)]
-    #[schema(example = "push")]
-    mode: Option<String>,
 }
 
 /// A queue after it was changed.

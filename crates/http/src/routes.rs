@@ -2,13 +2,14 @@
 
 use crate::feed::FeedPageShape;
 use crate::route::{Access, Is, Param, Route, param};
-use crate::shape::filter::{DATED, STANDING};
+use crate::wire;
 use crate::{
     append, approve, bulk, claim, enqueue, feed, health, keys, lease, list, openapi, operate, pages,
     problems, queues, schedules, schedules_bulk, settings, settle, stats, triggers, webhooks, workers,
 };
 use axum::http::Method;
 use windlass_core::Role;
+use wire::filter::{DATED, STANDING};
 
 const V: &[Role] = &[Role::Viewer];
 const P: &[Role] = &[Role::Producer];
@@ -80,7 +81,7 @@ fn jobs() -> Vec<Route> {
     vec![
         post("/v1/jobs", "enqueue a job", enqueue::enqueue)
             .may(P)
-            .takes::<crate::shape::new_job::NewJobShape>()
+            .takes::<wire::new_job::NewJobShape>()
             .gives::<enqueue::EnqueuedShape>(201)
             .gives::<enqueue::EnqueuedShape>(200)
             .creates()
@@ -101,7 +102,7 @@ fn jobs() -> Vec<Route> {
         get("/v1/jobs/{id}", "one job, now or as it stood", list::job)
             .may(V)
             .asks([param("at_version", Is::Number, "as it stood at this version")])
-            .gives::<crate::shape::job::JobShape>(200)
+            .gives::<wire::job::JobShape>(200)
             .refuses(&["not_found", "job_purged"]),
         get("/v1/jobs/{id}/events", "the log of a job", list::events)
             .may(V)
@@ -148,32 +149,42 @@ fn operators() -> Vec<Route> {
     vec![
         post("/v1/jobs/{id}/cancel", "cancel a job", operate::cancel)
             .may(PO)
-            .takes::<operate::CancelBody>()
-            .gives::<operate::OneJob>(200)
-            .gives::<operate::OneJob>(202)
+            .takes::<wire::operate::CancelBody>()
+            .gives::<wire::operate::OneJob>(200)
+            .gives::<wire::operate::OneJob>(202)
             .refuses(&["not_found", "job_finished", "version_mismatch"]),
-        post("/v1/jobs/{id}/redrive", "send a dead or cancelled job back", operate::redrive)
-            .may(O)
-            .takes::<operate::RedriveBody>()
-            .gives::<operate::OneJob>(200)
-            .creates()
-            .refuses(&["not_found", "job_not_finished", "job_completed", "unique_taken", "version_mismatch"]),
+        post(
+            "/v1/jobs/{id}/redrive",
+            "send a dead or cancelled job back, also with another `payload`",
+            operate::redrive,
+        )
+        .may(O)
+        .takes::<wire::operate::RedriveBody>()
+        .gives::<wire::operate::OneJob>(200)
+        .creates()
+        .refuses(&[
+            "not_found",
+            "job_not_finished",
+            "job_completed",
+            "unique_taken",
+            "version_mismatch",
+        ]),
         post("/v1/jobs/{id}/fork", "a new job with the log of another up to a version", operate::fork)
             .may(O)
-            .takes::<operate::ForkBody>()
-            .gives::<operate::OneJob>(201)
+            .takes::<wire::operate::ForkBody>()
+            .gives::<wire::operate::OneJob>(201)
             .creates()
             .refuses(&["not_found", "version_mismatch"]),
         post("/v1/jobs/{id}/signal", "signal a job", operate::signal)
             .may(P)
-            .takes::<operate::SignalBody>()
-            .gives::<operate::Signalled>(200)
+            .takes::<wire::operate::SignalBody>()
+            .gives::<wire::operate::Signalled>(200)
             .creates()
             .refuses(&["not_found", "job_finished", "key_reused"]),
         post("/v1/bulk", "cancel or redrive everything that a filter matches", bulk::bulk)
             .may(O)
-            .takes::<bulk::BulkBody>()
-            .gives::<bulk::BulkDone>(200)
+            .takes::<wire::operate::BulkBody>()
+            .gives::<wire::operate::BulkDone>(200)
             .creates(),
     ]
 }
@@ -182,50 +193,50 @@ fn holders() -> Vec<Route> {
     vec![
         post("/v1/claim", "take due jobs", claim::claim)
             .may(W)
-            .takes::<claim::ClaimBody>()
-            .gives::<claim::ClaimedJobs>(200),
+            .takes::<wire::claim::ClaimBody>()
+            .gives::<wire::claim::ClaimedJobs>(200),
         post("/v1/jobs/{id}/claim", "take one job by its id", claim::claim_one)
             .may(W)
-            .takes::<claim::ClaimOneBody>()
-            .gives::<operate::OneJob>(200)
+            .takes::<wire::claim::ClaimOneBody>()
+            .gives::<wire::operate::OneJob>(200)
             .refuses(&["not_found", "job_finished", "not_claimable"]),
         post("/v1/jobs/{id}/start", "start a job that was assigned to this worker", claim::start)
             .may(W)
-            .takes::<claim::StartBody>()
-            .gives::<operate::OneJob>(200)
+            .takes::<wire::claim::StartBody>()
+            .gives::<wire::operate::OneJob>(200)
             .refuses(&["not_found", "job_finished", "not_assigned"]),
         post("/v1/heartbeat", "renew leases", lease::heartbeat)
             .may(W)
             .or_lease()
-            .takes::<lease::Heartbeat>()
-            .gives::<lease::Renewed>(200),
+            .takes::<wire::claim::Heartbeat>()
+            .gives::<wire::claim::Renewed>(200),
         post("/v1/settle", "end attempts, each for itself", settle::settle)
             .may(W)
-            .takes::<settle::SettleBody>()
-            .gives::<settle::SettledMany>(200),
+            .takes::<wire::settle::SettleBody>()
+            .gives::<wire::settle::SettledMany>(200),
         post("/v1/jobs/{id}/complete", "end an attempt: done", settle::complete)
             .may(W)
             .or_lease()
-            .takes::<settle::CompleteBody>()
-            .gives::<settle::Settled>(200)
+            .takes::<wire::settle::CompleteBody>()
+            .gives::<wire::settle::Settled>(200)
             .refuses(HELD),
         post("/v1/jobs/{id}/fail", "end an attempt: failed", settle::fail)
             .may(W)
             .or_lease()
-            .takes::<settle::FailBody>()
-            .gives::<settle::Settled>(200)
+            .takes::<wire::settle::FailBody>()
+            .gives::<wire::settle::Settled>(200)
             .refuses(HELD),
         post("/v1/jobs/{id}/release", "give a job back without using a retry", settle::release)
             .may(W)
             .or_lease()
-            .takes::<settle::ReleaseBody>()
-            .gives::<settle::Settled>(200)
+            .takes::<wire::settle::ReleaseBody>()
+            .gives::<wire::settle::Settled>(200)
             .refuses(HELD),
         post("/v1/jobs/{id}/wait", "let a job wait, holding no worker", settle::wait)
             .may(W)
             .or_lease()
-            .takes::<settle::WaitBody>()
-            .gives::<settle::Settled>(200)
+            .takes::<wire::settle::WaitBody>()
+            .gives::<wire::settle::Settled>(200)
             .refuses(&[
                 "job_finished",
                 "not_leased",
@@ -242,7 +253,7 @@ fn holders() -> Vec<Route> {
         post("/v1/jobs/{id}/logs", "write log lines", append::write_logs)
             .may(W)
             .or_lease()
-            .takes::<append::LogsBody>()
+            .takes::<wire::claim::LogsBody>()
             .gives::<append::LogsWritten>(201)
             .refuses(HELD),
         get("/v1/jobs/{id}/steps", "what a resumed run must not do again", append::steps)
@@ -286,7 +297,7 @@ fn approvals() -> Vec<Route> {
             .gives::<approve::ApprovalsPage>(200),
         get("/v1/approvals/{id}", "one approval", approve::approval)
             .may(V)
-            .gives::<crate::shape::approval::ApprovalShape>(200)
+            .gives::<wire::approval::ApprovalShape>(200)
             .refuses(&["approval_not_found"]),
         post("/v1/approvals/by-token", "the question of an approval link", approve::by_token)
             .open_to(Access::Everybody)
@@ -296,7 +307,7 @@ fn approvals() -> Vec<Route> {
         post("/v1/approvals/{id}/decide", "vote on an approval", approve::decide)
             .may(A)
             .or_link()
-            .takes::<approve::DecideBody>()
+            .takes::<wire::control::DecideBody>()
             .gives::<approve::Decided>(200)
             .refuses(&[
                 "approval_not_found",
@@ -316,7 +327,7 @@ fn surroundings() -> Vec<Route> {
             .gives::<queues::QueuesPage>(200),
         put("/v1/queues/{queue}", "set what a queue's jobs fall back to", queues::put)
             .may(O)
-            .takes::<queues::QueueBody>()
+            .takes::<wire::control::QueueBody>()
             .gives::<queues::OneQueue>(200),
         post("/v1/queues/{queue}/pause", "pause a queue", queues::pause)
             .may(O)
@@ -333,7 +344,7 @@ fn surroundings() -> Vec<Route> {
             .refuses(&["schedule_not_found"]),
         put("/v1/schedules/{name}", "make or change a schedule", schedules::put)
             .may(O)
-            .takes::<schedules::ScheduleBody>()
+            .takes::<wire::schedule::ScheduleBody>()
             .gives::<schedules::ScheduleShape>(200)
             .refuses(&["version_mismatch"]),
         delete("/v1/schedules/{name}", "remove a schedule; its jobs stay", schedules::remove)
@@ -375,7 +386,7 @@ fn surroundings() -> Vec<Route> {
             .gives::<workers::WorkersPage>(200),
         put("/v1/workers/{id}", "report oneself, or tell a worker to take no more", workers::put)
             .may(WO)
-            .takes::<workers::WorkerBody>()
+            .takes::<wire::control::WorkerBody>()
             .gives::<workers::OneWorker>(200)
             .refuses(&["not_found"]),
         get("/v1/audit", "what operators did, newest first", workers::audit)
@@ -392,7 +403,7 @@ fn surroundings() -> Vec<Route> {
             .gives::<workers::AuditPage>(200),
         get("/v1/keys", "access keys", keys::keys).gives::<keys::KeysPage>(200),
         post("/v1/keys", "make an access key", keys::make)
-            .takes::<keys::NewKey>()
+            .takes::<wire::control::NewKey>()
             .gives::<keys::MadeKey>(201)
             .refuses(&["forbidden", "key_exists"]),
         delete("/v1/keys/{name}", "take an access key back", keys::revoke)

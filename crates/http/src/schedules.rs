@@ -2,11 +2,10 @@
 
 use crate::call::{Call, Reply, json, ok};
 use crate::problem::Problem;
-use crate::shape::new_job::NewJobShape;
-use crate::shape::object::objects;
-use crate::shape::time::{Span, Time};
+use crate::wire::schedule::{MissedWord, OverlapWord, ScheduleBody};
+use crate::wire::time::{Span, Time};
 use hyper::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use utoipa::ToSchema;
 use windlass_core::limits::{PAGE_MAX, within};
@@ -16,78 +15,8 @@ use windlass_engine::Policies;
 use windlass_engine::service::Leading;
 use windlass_store::{Enqueue, PauseSchedule, PutSchedule, RemoveSchedule, fresh};
 
-objects!(ScheduleBody);
-
 /// Slots that are shown ahead when nothing is said.
 const NEXT: i64 = 10;
-
-/// What becomes of slots that passed while nobody led.
-#[derive(Debug, Clone, Copy, Deserialize, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = Missed)]
-pub(crate) enum MissedWord {
-    /// The newest is fired, late.
-    Once,
-    /// They are left out.
-    Skip,
-    /// The newest `missed_max` are fired.
-    All,
-}
-
-/// What becomes of a slot while the last job lives.
-#[derive(Debug, Clone, Copy, Deserialize, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = Overlap)]
-pub(crate) enum OverlapWord {
-    /// It is fired.
-    Allow,
-    /// It is left out.
-    Skip,
-    /// It is fired, and the older job is cancelled.
-    Cancel,
-}
-
-/// A schedule: when, and what it enqueues. What is left out is as usual.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = NewSchedule)]
-pub(crate) struct ScheduleBody {
-    /// Five fields, six with seconds in front, or `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. This or `every`.
-    #[serde(default)]
-    cron: Option<String>,
-    /// A fixed interval of at least a second, from `starts_at` or else from now.
-    #[serde(default)]
-    every: Option<Span>,
-    /// The time zone of `cron`, by its IANA name.
-    #[serde(default)]
-    #[schema(default = "UTC")]
-    timezone: Option<String>,
-    /// What is enqueued at each slot.
-    job: NewJobShape,
-    /// `once`, unless said otherwise.
-    #[serde(default)]
-    missed: Option<MissedWord>,
-    /// How many missed slots `all` makes up for.
-    #[serde(default)]
-    #[schema(minimum = 1, maximum = 1000)]
-    missed_max: Option<u32>,
-    /// `allow`, unless said otherwise.
-    #[serde(default)]
-    overlap: Option<OverlapWord>,
-    /// Jobs run up to so long after their slot, each its own while.
-    #[serde(default)]
-    jitter: Option<Span>,
-    /// Nothing fires before.
-    #[serde(default)]
-    starts_at: Option<Time>,
-    /// Nothing fires from then on.
-    #[serde(default)]
-    ends_at: Option<Time>,
-    /// Only if it is at this version; 0 if it must not be there.
-    #[serde(default)]
-    #[schema(minimum = 0)]
-    pub(crate) expected_version: Option<i64>,
-}
 
 impl ScheduleBody {
     /// The schedule as the store takes it.

@@ -2,9 +2,10 @@
 
 use crate::call::{Call, Reply, json, ok};
 use crate::problem::Problem;
-use crate::schedules::{ScheduleBody, ScheduleShape, find};
-use crate::shape::object::objects;
-use crate::shape::time::{Moment, Time};
+use crate::schedules::{ScheduleShape, find};
+use crate::wire::object::objects;
+use crate::wire::schedule::ScheduleBody;
+use crate::wire::time::{Moment, Time};
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

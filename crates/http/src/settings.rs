@@ -1,9 +1,9 @@
 //! Settings of the store: one document, changed while everything runs.
 
 use crate::call::{Call, Reply, ok};
-use crate::shape::new_job::lease_ms;
-use crate::shape::object::objects;
-use crate::shape::time::{Span, Time};
+use crate::wire::new_job::lease_ms;
+use crate::wire::object::objects;
+use crate::wire::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::settings::{Settings, SettingsState};

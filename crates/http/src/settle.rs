@@ -2,42 +2,18 @@
 
 use crate::app::known;
 use crate::call::{Call, Reply, lease_token, ok};
-use crate::shape::job::JobShape;
-use crate::shape::new_job::job_id;
-use crate::shape::object::objects;
-use crate::shape::raw::{Json, payload};
-use crate::shape::time::{Moment, Span, run_at};
-use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use crate::wire::job::JobShape;
+use crate::wire::new_job::job_id;
+use crate::wire::raw::payload;
+use crate::wire::settle::{
+    CompleteBody, ErrorBody, ErrorParts, FailBody, ItemBody, OutcomeWord, ReleaseBody, SettleBody, Settled,
+    SettledItem, SettledMany, WaitBody, WaitWord,
+};
+use crate::wire::time::{Moment, run_at};
 use windlass_core::limits::{BATCH_MAX, PAYLOAD_MAX_BYTES, count};
 use windlass_core::outcome::Found;
 use windlass_core::{Done, Failure, Invalid, JobId, Name, Outcome, Refusal, RunAt, Token, Wait, WaitFor};
 use windlass_store::{Settle, SettleItem};
-
-objects!(ErrorParts, SettleBody, ItemBody, CompleteBody, FailBody, ReleaseBody, WaitBody);
-
-/// An error: a text, or a code and a message.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(untagged)]
-#[schema(as = NewError)]
-enum ErrorBody {
-    /// The message.
-    Text(String),
-    /// Both.
-    Parts(ErrorParts),
-}
-
-/// A code and a message.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-struct ErrorParts {
-    /// One word; `failed` when it is absent.
-    #[serde(default)]
-    code: Option<String>,
-    /// What went wrong.
-    #[serde(default)]
-    message: Option<String>,
-}
 
 fn failure(error: Option<ErrorBody>) -> Result<Failure, Invalid> {
     match error {
@@ -47,55 +23,6 @@ fn failure(error: Option<ErrorBody>) -> Result<Failure, Invalid> {
             Failure::new(code.as_deref().unwrap_or_default(), message.as_deref().unwrap_or_default())
         }
     }
-}
-
-/// Attempts to end. Each stands alone.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = Settle)]
-pub(crate) struct SettleBody {
-    /// At most 10,000.
-    items: Vec<ItemBody>,
-}
-
-/// One attempt to end.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = SettleItem)]
-struct ItemBody {
-    /// Which job.
-    job_id: String,
-    /// Its lease.
-    lease_token: String,
-    /// How.
-    outcome: OutcomeWord,
-    /// What it gave, at most 1 MiB. For `complete`.
-    #[serde(default)]
-    result: Option<Json>,
-    /// The same as base64.
-    #[serde(default)]
-    result_base64: Option<String>,
-    /// What went wrong. For `fail`.
-    #[serde(default)]
-    error: Option<ErrorBody>,
-    /// Whether no retry can help. For `fail`.
-    #[serde(default)]
-    permanent: Option<bool>,
-    /// When to try again. For `fail` and `release`.
-    #[serde(default)]
-    run_at: Option<Moment>,
-    /// The same as a delay.
-    #[serde(default)]
-    delay: Option<Span>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum OutcomeWord {
-    Complete,
-    Fail,
-    Release,
-    Cancelled,
 }
 
 impl ItemBody {
@@ -120,37 +47,6 @@ impl ItemBody {
     }
 }
 
-/// What became of each attempt, in order.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = SettledMany)]
-pub(crate) struct SettledMany {
-    items: Vec<SettledItem>,
-}
-
-/// What became of one attempt.
-#[derive(Debug, Serialize, ToSchema)]
-struct SettledItem {
-    /// Of which job.
-    job_id: String,
-    /// Whether it is settled.
-    ok: bool,
-    /// Where the job stands now.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<&'static str>,
-    /// The event that says so.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<i64>,
-    /// Whether it was settled so before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    replayed: Option<bool>,
-    /// Why it was refused.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<&'static str>,
-    /// The same in words.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    detail: Option<String>,
-}
-
 impl SettledItem {
     fn of(job_id: String, answer: Result<Done, Refusal>) -> Self {
         let mut item = Self {
@@ -166,10 +62,10 @@ impl SettledItem {
             Ok(done) => {
                 item.version = Some(done.version());
                 item.replayed = Some(done.is_repeat());
-                item.status = if let Done::Moved(_, status) = done { Some(status.as_str()) } else { None };
+                item.status = if let Done::Moved(_, status) = done { Some(status) } else { None };
             }
             Err(refusal) => {
-                item.code = Some(refusal.code());
+                item.code = Some(refusal.code().to_owned());
                 item.detail = Some(refusal.to_string());
             }
         }
@@ -202,15 +98,6 @@ pub(crate) async fn settle(call: Call) -> Reply {
     ok(&SettledMany { items: settled })
 }
 
-/// The job after its attempt ended.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Settled)]
-pub(crate) struct Settled {
-    job: JobShape,
-    /// Whether it was settled so before.
-    replayed: bool,
-}
-
 /// Ends one attempt, and shows the job after it.
 async fn one(call: &Call, job: JobId, token: Token, outcome: Outcome) -> Reply {
     let request = Settle { items: vec![SettleItem { job, token, outcome }] };
@@ -222,50 +109,12 @@ async fn one(call: &Call, job: JobId, token: Token, outcome: Outcome) -> Reply {
     ok(&Settled { job: JobShape::view(view), replayed: done.is_repeat() })
 }
 
-/// An attempt that is done.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = Complete)]
-pub(crate) struct CompleteBody {
-    /// The job's lease; not needed when it is the bearer.
-    #[serde(default)]
-    lease_token: Option<String>,
-    /// What it gave, at most 1 MiB.
-    #[serde(default)]
-    result: Option<Json>,
-    /// The same as base64, for what is not JSON.
-    #[serde(default)]
-    result_base64: Option<String>,
-}
-
 /// `POST /v1/jobs/{id}/complete`
 pub(crate) async fn complete(call: Call) -> Reply {
     let body: CompleteBody = call.body()?;
     let (job, token) = (call.job_id()?, call.token(body.lease_token.as_deref())?);
     let result = payload("result", body.result, body.result_base64, PAYLOAD_MAX_BYTES)?;
     one(&call, job, token, Outcome::Complete(result)).await
-}
-
-/// An attempt that failed.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = Fail)]
-pub(crate) struct FailBody {
-    /// The job's lease; not needed when it is the bearer.
-    #[serde(default)]
-    lease_token: Option<String>,
-    /// What went wrong.
-    #[serde(default)]
-    error: Option<ErrorBody>,
-    /// Whether no retry can help.
-    #[serde(default)]
-    permanent: Option<bool>,
-    /// When to try again; the job's backoff decides when nothing is said.
-    #[serde(default)]
-    run_at: Option<Moment>,
-    /// The same as a delay.
-    #[serde(default)]
-    delay: Option<Span>,
 }
 
 /// `POST /v1/jobs/{id}/fail`
@@ -280,55 +129,12 @@ pub(crate) async fn fail(call: Call) -> Reply {
     one(&call, job, token, outcome).await
 }
 
-/// A job to give back.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = Release)]
-pub(crate) struct ReleaseBody {
-    /// The job's lease; not needed when it is the bearer.
-    #[serde(default)]
-    lease_token: Option<String>,
-    /// For how long nobody should take it.
-    #[serde(default)]
-    delay: Option<Span>,
-}
-
 /// `POST /v1/jobs/{id}/release`
 pub(crate) async fn release(call: Call) -> Reply {
     let body: ReleaseBody = call.body()?;
     let (job, token) = (call.job_id()?, call.token(body.lease_token.as_deref())?);
     let outcome = Outcome::Release(run_at(None, body.delay)?.unwrap_or(RunAt::Now));
     one(&call, job, token, outcome).await
-}
-
-/// What a job is to wait for, holding no worker.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = Wait)]
-pub(crate) struct WaitBody {
-    /// The job's lease; not needed when it is the bearer.
-    #[serde(default)]
-    lease_token: Option<String>,
-    /// What to wait for.
-    r#for: WaitWord,
-    /// Name of the signal or approval.
-    #[serde(default)]
-    name: Option<String>,
-    /// When a timer fires: a time, or a length of time from now.
-    #[serde(default)]
-    until: Option<Moment>,
-    /// When to stop waiting for a signal or children: a time, or a length of time from now.
-    #[serde(default)]
-    expires: Option<Moment>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum WaitWord {
-    Approval,
-    Signal,
-    Timer,
-    Children,
 }
 
 /// `POST /v1/jobs/{id}/wait`

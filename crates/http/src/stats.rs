@@ -2,9 +2,9 @@
 
 use crate::call::{Call, Reply, json, ok};
 use crate::problem::Problem;
-use crate::shape::object::objects;
-use crate::shape::registry::QueueShape;
-use crate::shape::time::{Span, Time};
+use crate::wire::object::objects;
+use crate::wire::registry::QueueShape;
+use crate::wire::time::{Span, Time};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

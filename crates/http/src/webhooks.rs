@@ -3,8 +3,8 @@
 use crate::app::known;
 use crate::call::{Call, Reply, ok};
 use crate::problem::Problem;
-use crate::shape::raw::Json;
 use crate::triggers;
+use crate::wire::raw::Json;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::limits::PAYLOAD_DEFAULT_BYTES;

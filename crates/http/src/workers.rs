@@ -5,19 +5,16 @@ use crate::call::{Call, Reply, ok};
 use crate::codes;
 use crate::presence;
 use crate::problem::Problem;
-use crate::shape::new_job::lease_ms;
-use crate::shape::object::objects;
-use crate::shape::registry::{AuditShape, WorkerShape};
-use crate::shape::time::Span;
-use serde::{Deserialize, Serialize};
+use crate::wire::control::WorkerBody;
+use crate::wire::new_job::lease_ms;
+use crate::wire::registry::{AuditShape, WorkerShape};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use windlass_core::limits::{PAGE_MAX, count, within};
 use windlass_core::registry::Slots;
-use windlass_core::{AuditEntry, Invalid, LeaseMs, Metadata, Name, Role, Timestamp, Who, Worker};
+use windlass_core::{AuditEntry, Invalid, LeaseMs, Name, Role, Timestamp, Who, Worker};
 use windlass_store::{DrainWorker, PutWorker, ReadAudit, fresh};
-
-objects!(WorkerBody);
 
 /// Audit entries of a page when nothing is said.
 const PAGE: usize = 50;
@@ -42,38 +39,6 @@ pub(crate) async fn workers(call: Call) -> Reply {
         !call.who.is_for_some_queues() || worker.queues.iter().any(|queue| call.who.sees(queue))
     });
     ok(&WorkersPage { workers: visible.map(|worker| WorkerShape::of(worker, now)).collect() })
-}
-
-/// What a worker says of itself. With nothing but `draining` it tells a known worker to take no
-/// more, or to take jobs again.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = WorkerReport)]
-pub(crate) struct WorkerBody {
-    /// Queues it takes from.
-    #[serde(default)]
-    queues: Option<Vec<String>>,
-    /// Kinds it knows; all when empty.
-    #[serde(default)]
-    kinds: Option<Vec<String>>,
-    /// How many jobs at once; one.
-    #[serde(default)]
-    #[schema(minimum = 0)]
-    capacity: Option<i64>,
-    /// How many of them from a queue, where that is less: a number for each such queue.
-    #[serde(default)]
-    #[schema(value_type = Option<Object>)]
-    slots: Option<BTreeMap<String, i64>>,
-    /// Labels, for people and for what jobs of push queues require.
-    #[serde(default)]
-    #[schema(value_type = Option<Object>)]
-    labels: Option<Metadata>,
-    /// Whether it takes no more. It is never unset by a report.
-    #[serde(default)]
-    draining: Option<bool>,
-    /// How long it counts as there; 60 seconds.
-    #[serde(default)]
-    ttl: Option<Span>,
 }
 
 /// A worker after it reported, or was told.

@@ -2,9 +2,10 @@
 
 use crate::api_client::Pairs;
 use crate::fail::{Failure, Outcome};
-use crate::shape::Doc;
 use windlass_core::span::parse_moment;
 use windlass_core::{Filter, Invalid, JobId, Name, Status, Who};
+use windlass_http::wire::filter::{FilterShape, Words};
+use windlass_http::wire::time::Time;
 use windlass_store::fresh;
 
 /// `name=value` texts, as they stand behind `--filter`.
@@ -64,34 +65,33 @@ pub fn resolve(pairs: &Pairs) -> Outcome<Filter> {
     Ok(filter)
 }
 
-/// The filter as a document, for what is done to all that match.
-pub fn document(pairs: &Pairs) -> Doc {
-    let mut doc = Doc::default();
-    let statuses: Vec<&str> =
-        pairs.iter().filter(|(name, _)| name == "status").flat_map(|(_, value)| value.split(',')).collect();
-    if !statuses.is_empty() {
-        doc.put("status", statuses);
-    }
-    const NAMES: [&str; 11] = [
-        "queue",
-        "kind",
-        "agent_id",
-        "tag",
-        "parent_id",
-        "worker_id",
-        "error_code",
-        "created_after",
-        "created_before",
-        "finished_after",
-        "finished_before",
-    ];
-    for name in NAMES {
-        doc.put_some(name, pairs.iter().find(|(found, _)| found == name).map(|(_, value)| value));
-    }
-    if pairs.iter().any(|(name, value)| name == "dead" && value == "true") {
-        doc.put("dead", true);
-    }
-    doc
+/// The filter in the words of the API, for what is done to all that match.
+pub fn shape(pairs: &Pairs) -> Outcome<FilterShape> {
+    let now = fresh::wall_clock();
+    let text = |name: &str| pairs.iter().find(|(found, _)| found == name).map(|(_, value)| value.clone());
+    let time = |name: &str| {
+        text(name).map(|value| parse_moment(name, &value, now).map(Time)).transpose().map_err(Failure::from)
+    };
+    let statuses: Vec<String> = pairs
+        .iter()
+        .filter(|(name, _)| name == "status")
+        .flat_map(|(_, value)| value.split(',').map(str::to_owned))
+        .collect();
+    Ok(FilterShape {
+        status: Some(statuses).filter(|words| !words.is_empty()).map(Words::Many),
+        dead: (text("dead").as_deref() == Some("true")).then_some(true),
+        queue: text("queue"),
+        kind: text("kind"),
+        agent_id: text("agent_id"),
+        tag: text("tag"),
+        parent_id: text("parent_id"),
+        worker_id: text("worker_id"),
+        error_code: text("error_code"),
+        created_after: time("created_after")?,
+        created_before: time("created_before")?,
+        finished_after: time("finished_after")?,
+        finished_before: time("finished_before")?,
+    })
 }
 
 fn status(word: &str) -> Result<Status, Invalid> {

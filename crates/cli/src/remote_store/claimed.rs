@@ -1,159 +1,93 @@
 //! What a server says about jobs in a worker's hands, and what is said to it about their end.
 
-use crate::shape::{Doc, seconds, time};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use serde::Deserialize;
-use serde_json::Value;
-use serde_json::value::RawValue;
 use std::time::Duration;
 use windlass_core::decide::Claim;
 use windlass_core::event::{Event, EventKind};
 use windlass_core::limits::Invalid;
 use windlass_core::{
-    Actor, Answer, Backoff, Done, Facts, Job, JobId, Lease, LeaseMs, Metadata, Name, Outcome, Payload,
-    Refusal, RunAt, Status, Timestamp, Token, Who,
+    Actor, Answer, Backoff, Done, Facts, Job, JobId, Lease, LeaseMs, Name, Outcome, Refusal, Status,
+    Timestamp, Token, Who,
 };
+use windlass_http::wire::claim::{ClaimedJobs, RenewedLease};
+use windlass_http::wire::job::JobShape;
+use windlass_http::wire::raw::{Raw, fields, payload};
+use windlass_http::wire::settle::{ErrorBody, ErrorParts, ItemBody, OutcomeWord, SettledItem};
+use windlass_http::wire::time::{Moment, Span};
 use windlass_store::{Claimed, Extended, SettleItem};
-
-/// A job as a claim shows it, as far as running a program needs it.
-#[derive(Debug, Deserialize)]
-struct JobText {
-    id: JobId,
-    kind: Name,
-    queue: Name,
-    priority: i32,
-    attempt: i32,
-    retries: i32,
-    max_retries: i32,
-    crashes: i32,
-    version: i64,
-    generation: i32,
-    due_at: Option<String>,
-    lease: LeaseText,
-    payload: Option<Box<RawValue>>,
-    payload_base64: Option<String>,
-    #[serde(default)]
-    metadata: Metadata,
-    tags: Vec<Name>,
-    agent_id: Option<Who>,
-    parent_id: Option<JobId>,
-    timeout: Option<f64>,
-    backoff: Option<BackoffText>,
-    cancel_requested_at: Option<String>,
-    #[serde(default)]
-    steps_recorded: i64,
-    created_at: String,
-    started_at: String,
-    updated_at: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct LeaseText {
-    worker_id: Who,
-    token: String,
-    fence: i64,
-    expires_at: String,
-}
-
-#[derive(Debug, Deserialize)]
-struct BackoffText {
-    base: f64,
-    max: f64,
-    multiplier: f64,
-    jitter: bool,
-}
-
-fn ms(seconds: f64) -> i64 {
-    (seconds * 1_000.0).round() as i64
-}
-
-fn at(text: &str) -> Result<Timestamp, Invalid> {
-    Timestamp::parse("time", text)
-}
 
 fn ms_between(from: Timestamp, to: Timestamp) -> i64 {
     (to.as_micros() - from.as_micros()) / 1_000
 }
 
-impl JobText {
-    fn resolve(self, asked: LeaseMs) -> Result<Claimed, Invalid> {
-        let (started_at, expires_at) = (at(&self.started_at)?, at(&self.lease.expires_at)?);
-        let token = Token::parse(&self.lease.token)?;
-        let due_at = self.due_at.as_deref().map(at).transpose()?;
-        let mut facts = Facts::new(self.kind, self.queue);
-        facts.priority = self.priority;
-        facts.max_retries = self.max_retries;
-        facts.timeout_ms = self.timeout.map(ms);
-        // What was given and not asked for is the job's own.
-        let given_ms = ms_between(started_at, expires_at);
-        facts.lease_ms = LeaseMs::new(given_ms).ok().filter(|ms| (ms.get() - asked.get()).abs() > 1);
-        facts.grace_ms = due_at.map_or(0, |due_at| ms_between(expires_at, due_at).max(0));
-        facts.backoff = self.backoff.map(|b| Backoff {
-            base_ms: ms(b.base),
-            max_ms: ms(b.max),
-            multiplier: b.multiplier,
-            jitter: b.jitter,
-        });
-        (facts.agent_id, facts.parent_id, facts.tags) = (self.agent_id, self.parent_id, self.tags);
-        let born = Event {
-            job: self.id,
-            version: 1,
-            at: at(&self.created_at)?,
-            actor: Actor::api(),
-            attempt: 0,
-            generation: 0,
-            lease: None,
-            key: None,
-            what: EventKind::JobCreated(Box::new(facts.clone())),
-            payload: None,
-        };
-        let born = Job::created(&born);
-        let mut job = born.ok_or_else(|| Invalid::new("job", self.id, "must begin with its creation"))?;
-        (job.status, job.attempt, job.retries) = (Status::Running, self.attempt, self.retries);
-        (job.crashes, job.version, job.generation) = (self.crashes, self.version, self.generation);
-        (job.due_at, job.lease_expires_at, job.started_at) = (due_at, Some(expires_at), Some(started_at));
-        (job.worker_id, job.lease_hash) = (Some(self.lease.worker_id.clone()), Some(token.hash()));
-        job.updated_at = at(&self.updated_at)?;
-        job.cancel_requested_at = self.cancel_requested_at.as_deref().map(at).transpose()?;
-        let bytes = self.payload_base64.map(|text| STANDARD.decode(text)).transpose();
-        let bytes = bytes.map_err(|_| Invalid::new("payload_base64", "malformed", "must be base64"))?;
-        let json = self.payload.map(|raw| Payload::stored(raw.get().as_bytes().to_vec(), true));
-        Ok(Claimed {
-            lease: Lease {
-                job: self.id,
-                attempt: self.attempt,
-                fence: self.lease.fence,
-                token,
-                worker: self.lease.worker_id,
-                expires_at,
-            },
-            job,
-            facts,
-            payload: json.or_else(|| bytes.map(|bytes| Payload::stored(bytes, false))),
-            // A program that works in steps asks the server for these, with its lease token.
-            checkpoint: None,
-            metadata: self.metadata,
-            wake: None,
-            steps_recorded: self.steps_recorded,
-        })
-    }
+fn missing(field: &str) -> Invalid {
+    Invalid::new(field, "missing", "must stand in the answer to a claim")
+}
+
+/// A job in a claim's answer, as far as running a program needs it.
+fn resolve(shown: JobShape, asked: LeaseMs) -> Result<Claimed, Invalid> {
+    let lease = shown.lease.ok_or_else(|| missing("lease"))?;
+    let token = Token::parse(&lease.token.ok_or_else(|| missing("lease.token"))?)?;
+    let worker = Who::parse("worker_id", lease.worker_id)?;
+    let expires_at = lease.expires_at.ok_or_else(|| missing("lease.expires_at"))?.0;
+    let started_at = shown.started_at.ok_or_else(|| missing("started_at"))?.0;
+    let (id, due_at) = (JobId::parse(&shown.id)?, shown.due_at.map(|at| at.0));
+    let mut facts = Facts::new(Name::parse("kind", shown.kind)?, Name::parse("queue", shown.queue)?);
+    facts.priority = shown.priority;
+    facts.max_retries = shown.max_retries;
+    facts.timeout_ms = shown.timeout.map(Span::ms);
+    // What was given and not asked for is the job's own.
+    let given_ms = ms_between(started_at, expires_at);
+    facts.lease_ms = LeaseMs::new(given_ms).ok().filter(|ms| (ms.get() - asked.get()).abs() > 1);
+    facts.grace_ms = due_at.map_or(0, |due_at| ms_between(expires_at, due_at).max(0));
+    facts.backoff = shown.backoff.as_ref().map(Backoff::from);
+    facts.agent_id = shown.agent_id.map(|id| Who::parse("agent_id", id)).transpose()?;
+    facts.parent_id = shown.parent_id.as_deref().map(JobId::parse).transpose()?;
+    facts.tags = shown.tags.iter().map(|tag| Name::parse("tags", tag)).collect::<Result<_, _>>()?;
+    let born = Event {
+        job: id,
+        version: 1,
+        at: shown.created_at.0,
+        actor: Actor::api(),
+        attempt: 0,
+        generation: 0,
+        lease: None,
+        key: None,
+        what: EventKind::JobCreated(Box::new(facts.clone())),
+        payload: None,
+    };
+    let mut job =
+        Job::created(&born).ok_or_else(|| Invalid::new("job", id, "must begin with its creation"))?;
+    (job.status, job.attempt, job.retries) = (Status::Running, shown.attempt, shown.retries);
+    (job.crashes, job.version, job.generation) = (shown.crashes, shown.version, shown.generation);
+    (job.due_at, job.lease_expires_at, job.started_at) = (due_at, Some(expires_at), Some(started_at));
+    (job.worker_id, job.lease_hash) = (Some(worker.clone()), Some(token.hash()));
+    job.updated_at = shown.updated_at.0;
+    job.cancel_requested_at = shown.cancel_requested_at.map(|at| at.0);
+    let json = shown.payload.flatten().map(Raw::into_payload);
+    let bytes = payload("payload", None, shown.payload_base64, usize::MAX)?;
+    let fence = lease.fence.ok_or_else(|| missing("lease.fence"))?;
+    Ok(Claimed {
+        lease: Lease { job: id, attempt: shown.attempt, fence, token, worker, expires_at },
+        job,
+        facts,
+        payload: json.or(bytes),
+        // A program that works in steps asks the server for these, with its lease token.
+        checkpoint: None,
+        metadata: shown.metadata.unwrap_or_default(),
+        wake: None,
+        steps_recorded: shown.steps_recorded.unwrap_or_default(),
+    })
 }
 
 /// What a claim brought.
 #[derive(Debug)]
 pub struct Hands(Vec<Claimed>);
 
-#[derive(Deserialize)]
-struct Page {
-    jobs: Vec<JobText>,
-}
-
 impl Hands {
     /// Reads the answer to a claim.
     pub fn read(text: &str, claim: &Claim) -> Result<Self, String> {
-        let page: Page = serde_json::from_str(text).map_err(|e| e.to_string())?;
-        let jobs = page.jobs.into_iter().map(|job| job.resolve(claim.lease_ms));
+        let page: ClaimedJobs = serde_json::from_str(text).map_err(|e| e.to_string())?;
+        let jobs = page.jobs.into_iter().map(|job| resolve(job, claim.lease_ms));
         jobs.collect::<Result<_, _>>().map(Self).map_err(|invalid| invalid.to_string())
     }
 
@@ -206,58 +140,54 @@ fn given(held: &Claimed) -> Option<i64> {
 }
 
 /// What a server says of one renewal.
-pub fn extended(answer: &Value) -> Option<Result<Extended, Refusal>> {
-    if answer["ok"] != true {
-        return Some(Err(refusal(answer["code"].as_str()?, "")));
+pub fn extended(answer: &RenewedLease) -> Option<Result<Extended, Refusal>> {
+    if !answer.ok {
+        return Some(Err(refusal(answer.code.as_deref()?, "")));
     }
-    let expires_at = at(answer["expires_at"].as_str()?).ok()?;
-    Some(Ok(Extended { expires_at, cancel_requested: answer["cancel_requested"] == true }))
+    let expires_at = answer.expires_at?.0;
+    Some(Ok(Extended { expires_at, cancel_requested: answer.cancel_requested }))
 }
 
 /// The end of an attempt as the API has it; none for what the server notices by itself.
-pub fn settled(item: &SettleItem) -> Option<Doc> {
-    let mut doc = Doc::default();
-    doc.put("job_id", item.job.to_string()).put("lease_token", item.token.to_text());
+pub fn settled(item: &SettleItem) -> Option<ItemBody> {
+    let mut body = ItemBody {
+        job_id: item.job.to_string(),
+        lease_token: item.token.to_text(),
+        outcome: OutcomeWord::Complete,
+        result: None,
+        result_base64: None,
+        error: None,
+        permanent: None,
+        run_at: None,
+        delay: None,
+    };
     match &item.outcome {
-        Outcome::Complete(result) => {
-            doc.put("outcome", "complete").put_bytes("result", "result_base64", result.as_ref());
+        Outcome::Complete(result) => (body.result, body.result_base64) = fields(result.as_ref()),
+        Outcome::Fail { error, permanent, run_at } => {
+            body.outcome = OutcomeWord::Fail;
+            let (code, message) = (Some(error.code().to_string()), Some(error.message().to_owned()));
+            body.error = Some(ErrorBody::Parts(ErrorParts { code, message }));
+            body.permanent = Some(*permanent);
+            body.run_at = run_at.map(Moment::from);
         }
-        Outcome::Fail { error, permanent, run_at: again } => {
-            let mut said = Doc::default();
-            said.put("code", error.code()).put("message", error.message());
-            doc.put("outcome", "fail").put("error", said).put("permanent", permanent);
-            if let Some(again) = again {
-                run_at(&mut doc, *again);
-            }
+        Outcome::Release(run_at) => {
+            body.outcome = OutcomeWord::Release;
+            body.run_at = Some(Moment::from(*run_at));
         }
-        Outcome::Release(again) => {
-            doc.put("outcome", "release");
-            run_at(&mut doc, *again);
-        }
-        Outcome::Cancelled { .. } => drop(doc.put("outcome", "cancelled")),
+        Outcome::Cancelled { .. } => body.outcome = OutcomeWord::Cancelled,
         // A program waits by asking the server itself.
         Outcome::TimeOut | Outcome::Wait(..) => return None,
     }
-    Some(doc)
-}
-
-fn run_at(doc: &mut Doc, again: RunAt) {
-    match again {
-        RunAt::Now => doc.put("delay", 0),
-        RunAt::At(moment) => doc.put("run_at", time(moment)),
-        RunAt::After(ms) => doc.put("delay", seconds(ms)),
-    };
+    Some(body)
 }
 
 /// What a server says of one end.
-pub fn answer(item: &Value) -> Answer {
-    let version = item["version"].as_i64().unwrap_or_default();
-    if item["ok"] != true {
-        let text = |name: &str| item[name].as_str().unwrap_or_default();
-        return Err(refusal(text("code"), text("detail")));
+pub fn answer(item: SettledItem) -> Answer {
+    let version = item.version.unwrap_or_default();
+    if !item.ok {
+        return Err(refusal(&item.code.unwrap_or_default(), &item.detail.unwrap_or_default()));
     }
-    let status = item["status"].as_str().and_then(Status::parse);
-    Ok(status.map_or(Done::Already(version), |status| Done::Moved(version, status)))
+    Ok(item.status.map_or(Done::Already(version), |status| Done::Moved(version, status)))
 }
 
 /// The refusal of this code. Statuses are not told, and whoever asks here only wants to know whether to go on.

@@ -5,7 +5,7 @@
 use super::item::{Item, facts_of};
 use super::rates::Rates;
 use super::want::Want;
-use crate::shape::registry::RatesShape;
+use crate::wire::registry::RatesShape;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

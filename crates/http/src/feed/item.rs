@@ -1,6 +1,6 @@
 //! One event of the feed, written once for all who listen, and only if anybody does.
 
-use crate::shape::event::EventShape;
+use crate::wire::event::EventShape;
 use bytes::Bytes;
 use std::sync::{Arc, OnceLock};
 use windlass_core::{Event, EventKind, Facts, FeedCursor, JobId, Name, Status, Timestamp, Version, Who};

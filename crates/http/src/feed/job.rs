@@ -7,7 +7,7 @@ use super::sse::{self, Listen};
 use crate::access::revoked;
 use crate::app::App;
 use crate::call::{Call, Reply, ok};
-use crate::shape::event::EventShape;
+use crate::wire::event::EventShape;
 use bytes::Bytes;
 use serde::Serialize;
 use std::collections::VecDeque;

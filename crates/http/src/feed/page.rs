@@ -9,7 +9,7 @@ use crate::access::{Principal, revoked};
 use crate::app::App;
 use crate::call::{Call, Reply, json_bytes};
 use crate::problem::Problem;
-use crate::shape::event::EventShape;
+use crate::wire::event::EventShape;
 use axum::http::StatusCode;
 use std::sync::Arc;
 use std::time::Duration;

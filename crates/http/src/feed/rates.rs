@@ -1,7 +1,7 @@
 //! What happened in the last minute, by queue, as the one reader of the feed sees it pass.
 
 use super::item::Item;
-use crate::shape::registry::RatesShape;
+use crate::wire::registry::RatesShape;
 use std::collections::HashMap;
 use windlass_core::{Name, Status, Timestamp};
 

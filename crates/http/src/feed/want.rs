@@ -3,7 +3,7 @@
 use super::item::Item;
 use crate::call::Call;
 use crate::problem::Problem;
-use crate::shape::filter;
+use crate::wire::filter;
 use std::sync::Arc;
 use windlass_core::{Facts, Filter, Name};
 

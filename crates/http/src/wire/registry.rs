@@ -2,89 +2,105 @@
 
 use super::time::{Span, Time};
 use crate::route::role_word;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::registry::Slots;
 use windlass_core::{AccessKey, AuditEntry, Backoff, Metadata, Queue, QueueDefaults, Timestamp, Worker};
 use windlass_store::QueueState;
 
 /// A queue with what stands in it.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Queue)]
-pub(crate) struct QueueShape {
+pub struct QueueShape {
     /// Its name.
-    name: String,
+    pub name: String,
     /// Jobs that a worker could take now.
-    due: i64,
+    pub due: i64,
     /// Whether there are more than were counted.
-    due_capped: bool,
+    pub due_capped: bool,
     /// Since when the oldest of them is due.
-    oldest_due_at: Option<Time>,
+    pub oldest_due_at: Option<Time>,
     /// When it was paused and by whom.
     #[serde(skip_serializing_if = "Option::is_none")]
-    paused: Option<PausedShape>,
+    pub paused: Option<PausedShape>,
     /// What its jobs fall back to.
-    defaults: DefaultsShape,
+    pub defaults: DefaultsShape,
     /// How its jobs reach workers: `pull` or `push`.
-    mode: &'static str,
+    pub mode: String,
     /// What happened in the last minute, as far as this server saw it.
-    rates: RatesShape,
+    pub rates: RatesShape,
 }
 
 /// Since when a queue is paused.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Paused)]
-struct PausedShape {
+pub struct PausedShape {
     /// When.
-    at: Time,
+    pub at: Time,
     /// By whom.
-    by: String,
+    pub by: String,
 }
 
 /// Events of the last minute, per second.
-#[derive(Debug, Default, Clone, Copy, Serialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
 #[schema(as = Rates)]
-pub(crate) struct RatesShape {
+pub struct RatesShape {
     /// Jobs that came in.
-    pub(crate) enqueued: f64,
+    pub enqueued: f64,
     /// Attempts that began.
-    pub(crate) started: f64,
+    pub started: f64,
     /// Jobs that completed.
-    pub(crate) completed: f64,
+    pub completed: f64,
     /// Jobs that failed or timed out for good.
-    pub(crate) dead: f64,
+    pub dead: f64,
 }
 
 /// What a queue's jobs fall back to.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Defaults)]
-struct DefaultsShape {
+pub struct DefaultsShape {
+    /// Failures allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    max_retries: Option<i32>,
+    pub max_retries: Option<i32>,
+    /// How long one attempt may take.
     #[serde(skip_serializing_if = "Option::is_none")]
-    timeout: Option<Span>,
+    pub timeout: Option<Span>,
+    /// How long a lease lasts.
     #[serde(skip_serializing_if = "Option::is_none")]
-    lease: Option<Span>,
+    pub lease: Option<Span>,
+    /// How long after its lease only the holder may still finish a job.
     #[serde(skip_serializing_if = "Option::is_none")]
-    grace: Option<Span>,
+    pub grace: Option<Span>,
+    /// How retries are spaced.
     #[serde(skip_serializing_if = "Option::is_none")]
-    backoff: Option<BackoffOut>,
+    pub backoff: Option<BackoffOut>,
 }
 
 /// How retries are spaced.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Backoff)]
-pub(crate) struct BackoffOut {
-    base: Span,
-    max: Span,
-    multiplier: f64,
-    jitter: bool,
+pub struct BackoffOut {
+    /// The first delay.
+    pub base: Span,
+    /// The longest delay.
+    pub max: Span,
+    /// Growth per retry.
+    pub multiplier: f64,
+    /// Whether delays are drawn evenly from zero to the full one.
+    pub jitter: bool,
 }
 
 impl From<Backoff> for BackoffOut {
     fn from(backoff: Backoff) -> Self {
         let Backoff { base_ms, max_ms, multiplier, jitter } = backoff;
         Self { base: Span::from_ms(base_ms), max: Span::from_ms(max_ms), multiplier, jitter }
+    }
+}
+
+impl From<&BackoffOut> for Backoff {
+    fn from(out: &BackoffOut) -> Self {
+        let BackoffOut { base, max, multiplier, jitter } = *out;
+        Self { base_ms: base.ms(), max_ms: max.ms(), multiplier, jitter }
     }
 }
 
@@ -106,40 +122,40 @@ impl QueueShape {
                 grace: grace_ms.map(Span::from_ms),
                 backoff: backoff.map(BackoffOut::from),
             },
-            mode: mode.as_str(),
+            mode: mode.as_str().to_owned(),
             rates,
         }
     }
 }
 
 /// A worker process.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Worker)]
-pub(crate) struct WorkerShape {
+pub struct WorkerShape {
     /// Its identity, fresh per process start.
-    id: String,
+    pub id: String,
     /// Queues it takes from.
-    queues: Vec<String>,
+    pub queues: Vec<String>,
     /// Kinds it knows; all when empty.
-    kinds: Vec<String>,
+    pub kinds: Vec<String>,
     /// How many jobs at once.
-    capacity: i32,
+    pub capacity: i32,
     /// How many of them from a queue, where that is less.
     #[schema(value_type = Object)]
-    slots: Slots,
+    pub slots: Slots,
     /// Labels, for people and for what jobs of push queues require.
     #[schema(value_type = Object)]
-    labels: Metadata,
+    pub labels: Metadata,
     /// Whether it takes no more.
-    draining: bool,
+    pub draining: bool,
     /// Whether it is there.
-    live: bool,
+    pub live: bool,
     /// When it was first seen.
-    started_at: Time,
+    pub started_at: Time,
     /// When it was last seen.
-    seen_at: Time,
+    pub seen_at: Time,
     /// When it counts as gone.
-    expires_at: Time,
+    pub expires_at: Time,
 }
 
 impl WorkerShape {
@@ -163,22 +179,22 @@ impl WorkerShape {
 }
 
 /// An action on record.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = AuditEntry)]
-pub(crate) struct AuditShape {
+pub struct AuditShape {
     /// Its place.
-    seq: i64,
+    pub seq: i64,
     /// When.
-    at: Time,
+    pub at: Time,
     /// Who.
-    actor: String,
+    pub actor: String,
     /// What, as a word.
-    action: String,
+    pub action: String,
     /// On what.
-    target: String,
+    pub target: String,
     /// How it stood before and after.
     #[schema(value_type = Object)]
-    detail: Metadata,
+    pub detail: Metadata,
 }
 
 impl From<AuditEntry> for AuditShape {
@@ -189,28 +205,28 @@ impl From<AuditEntry> for AuditShape {
 }
 
 /// An access key, without what proves it.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = AccessKey)]
-pub(crate) struct KeyShape {
+pub struct KeyShape {
     /// Its name: who it stands for in logs and audit.
-    name: String,
+    pub name: String,
     /// What it may do.
-    roles: Vec<&'static str>,
+    pub roles: Vec<String>,
     /// Only for these queues.
-    queues: Option<Vec<String>>,
+    pub queues: Option<Vec<String>>,
     /// Until when.
-    expires_at: Option<Time>,
+    pub expires_at: Option<Time>,
     /// When it was made.
-    created_at: Time,
+    pub created_at: Time,
     /// When it was taken back.
-    revoked_at: Option<Time>,
+    pub revoked_at: Option<Time>,
 }
 
 impl From<&AccessKey> for KeyShape {
     fn from(key: &AccessKey) -> Self {
         Self {
             name: key.name.to_string(),
-            roles: key.roles.iter().map(|role| role_word(*role)).collect(),
+            roles: key.roles.iter().map(|role| role_word(*role).to_owned()).collect(),
             queues: key.queues.as_ref().map(|names| names.iter().map(ToString::to_string).collect()),
             expires_at: key.expires_at.map(Time),
             created_at: Time(key.created_at),

@@ -3,220 +3,225 @@
 use super::raw::{Raw, Shown};
 use super::registry::BackoffOut;
 use super::time::{Span, Time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::dispatch::Requires;
 use windlass_core::unique::Scope;
-use windlass_core::{Blocked, Facts, Job, Metadata, Payload, Status, Timestamp, Wake};
+use windlass_core::wait::WakeOutcome;
+use windlass_core::{Blocked, Facts, Job, Metadata, Payload, Status, Timestamp, WaitFor, Wake};
 use windlass_store::{Claimed, JobView, Listed, fresh};
 
 /// A job: where it stands and what it was given.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Job)]
-pub(crate) struct JobShape {
+pub struct JobShape {
     /// Its identity, a UUIDv7.
-    id: String,
+    pub id: String,
     /// What to do.
-    kind: String,
+    pub kind: String,
     /// Which line it stands in.
-    queue: String,
+    pub queue: String,
     /// `pending`, `assigned`, `running`, `retry`, `waiting`, `orphaned`, `completed`, `failed`, `timed_out`, `cancelled`.
-    status: &'static str,
+    #[schema(value_type = String)]
+    pub status: Status,
     /// What it waits for, exactly while it waits: `approval`, `signal`, `timer`, `children`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    waiting_for: Option<&'static str>,
+    #[schema(value_type = Option<String>)]
+    pub waiting_for: Option<WaitFor>,
     /// The name of that wait.
     #[serde(skip_serializing_if = "Option::is_none")]
-    wait_name: Option<String>,
+    pub wait_name: Option<String>,
     /// What of it does not read back from the store. What could not be read is then absent or made up.
     #[serde(skip_serializing_if = "Option::is_none")]
-    unreadable: Option<String>,
+    pub unreadable: Option<String>,
     /// Free text of where its handler is.
-    stage: Option<String>,
+    pub stage: Option<String>,
     /// 0 to 100.
-    progress: i32,
+    pub progress: i32,
     /// −5 to 5, higher first.
-    priority: i32,
+    pub priority: i32,
     /// Executions over its whole life: the fence.
-    attempt: i32,
+    pub attempt: i32,
     /// Failures that used the budget.
-    retries: i32,
+    pub retries: i32,
     /// The budget.
-    max_retries: i32,
+    pub max_retries: i32,
     /// Leases lost in a row.
-    crashes: i32,
+    pub crashes: i32,
     /// Events ever written.
-    version: i64,
+    pub version: i64,
     /// Redrives.
-    generation: i32,
+    pub generation: i32,
     /// From when a worker may take it; while it runs, when its lease is over.
-    due_at: Option<Time>,
+    pub due_at: Option<Time>,
     /// When the engine must act.
-    deadline_at: Option<Time>,
+    pub deadline_at: Option<Time>,
     /// Who holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    lease: Option<LeaseShape>,
+    pub lease: Option<LeaseShape>,
     /// Present while its lease has expired and its grace has not: only its holder may go on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    continuation: Option<ContinuationShape>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continuation: Option<ContinuationShape>,
     /// Who is to start it, exactly while it is assigned.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    assigned: Option<AssignedShape>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub assigned: Option<AssignedShape>,
     /// Labels that its worker must have.
-    #[serde(skip_serializing_if = "Requires::is_empty")]
+    #[serde(default, skip_serializing_if = "Requires::is_empty")]
     #[schema(value_type = Option<Object>)]
-    requires: Requires,
+    pub requires: Requires,
     /// What it was given. Absent in lists, and where it is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Raw>)]
-    payload: Option<Option<Raw>>,
+    pub payload: Option<Option<Raw>>,
     /// What it was given, when that is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
-    payload_base64: Option<String>,
+    pub payload_base64: Option<String>,
     /// What it gave.
     #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<Raw>,
+    pub result: Option<Raw>,
     /// What it gave, when that is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
-    result_base64: Option<String>,
+    pub result_base64: Option<String>,
     /// Its last error.
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<ErrorShape>,
+    pub error: Option<ErrorShape>,
     /// Where its last attempt left off.
     #[serde(skip_serializing_if = "Option::is_none")]
-    checkpoint: Option<Raw>,
+    pub checkpoint: Option<Raw>,
     /// The same, when that is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
-    checkpoint_base64: Option<String>,
+    pub checkpoint_base64: Option<String>,
     /// Small JSON that travels with it. Absent in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    metadata: Option<Metadata>,
+    pub metadata: Option<Metadata>,
     /// Labels to find it by.
-    tags: Vec<String>,
+    pub tags: Vec<String>,
     /// The agent it belongs to.
-    agent_id: Option<String>,
+    pub agent_id: Option<String>,
     /// The job that spawned it.
-    parent_id: Option<String>,
+    pub parent_id: Option<String>,
     /// The schedule that made it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    schedule: Option<String>,
+    pub schedule: Option<String>,
     /// How long one attempt may take, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
-    timeout: Option<Span>,
+    pub timeout: Option<Span>,
     /// How its retries are spaced, where it says so itself.
     #[serde(skip_serializing_if = "Option::is_none")]
-    backoff: Option<BackoffOut>,
+    pub backoff: Option<BackoffOut>,
     /// When its holder was asked to stop.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cancel_requested_at: Option<Time>,
+    pub cancel_requested_at: Option<Time>,
     /// Why it is not running.
     #[serde(skip_serializing_if = "Option::is_none")]
-    blocked: Option<BlockedShape>,
+    pub blocked: Option<BlockedShape>,
     /// How its last wait ended. Only in a claim's answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    wake: Option<WakeShape>,
+    pub wake: Option<WakeShape>,
     /// How many finished steps are on record. Only in a claim's answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    steps_recorded: Option<i64>,
+    pub steps_recorded: Option<i64>,
     /// When it was enqueued.
-    created_at: Time,
+    pub created_at: Time,
     /// When its latest attempt started.
-    started_at: Option<Time>,
+    pub started_at: Option<Time>,
     /// When it last changed.
-    updated_at: Time,
+    pub updated_at: Time,
     /// When it ended.
-    finished_at: Option<Time>,
+    pub finished_at: Option<Time>,
 }
 
 /// That a job goes on beyond its lease.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Continuation)]
-struct ContinuationShape {
+pub struct ContinuationShape {
     /// `confirming`: the lease has expired, and only its holder may renew it or finish.
-    state: &'static str,
+    pub state: String,
     /// From then on another worker may take it.
-    until: Time,
+    pub until: Time,
 }
 
 /// A lease, seen from outside or by its holder.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Lease)]
-struct LeaseShape {
+pub struct LeaseShape {
     /// Who holds it.
-    worker_id: String,
+    pub worker_id: String,
     /// Proves it. Only in a claim's answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    token: Option<String>,
+    pub token: Option<String>,
     /// Which execution of the job it is for. Only in a claim's answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    attempt: Option<i32>,
+    pub attempt: Option<i32>,
     /// What the holder writes beside its own changes elsewhere, to refuse a smaller one there. Only in a claim's answer.
     #[serde(skip_serializing_if = "Option::is_none")]
-    fence: Option<i64>,
+    pub fence: Option<i64>,
     /// When the holder must have stopped by itself.
-    expires_at: Option<Time>,
+    pub expires_at: Option<Time>,
 }
 
 /// A job in a leader's line for one worker.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Assigned)]
-struct AssignedShape {
+pub struct AssignedShape {
     /// Who is to start it.
-    worker_id: String,
+    pub worker_id: String,
     /// Which assignment it is: what the start names.
-    assignment: Option<i64>,
+    pub assignment: Option<i64>,
     /// The epoch of the leader that made it: what the start names.
-    epoch: Option<i64>,
+    pub epoch: Option<i64>,
     /// From when another gets it, if this worker is gone by then.
-    until: Option<Time>,
+    pub until: Option<Time>,
 }
 
 /// An error of a job.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = JobError)]
-struct ErrorShape {
+pub struct ErrorShape {
     /// One word.
-    code: String,
+    pub code: String,
     /// What went wrong. Absent in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
-    message: Option<String>,
+    pub message: Option<String>,
     /// When. Absent in lists.
     #[serde(skip_serializing_if = "Option::is_none")]
-    at: Option<Time>,
+    pub at: Option<Time>,
 }
 
 /// Why a job is not running.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Blocked)]
-struct BlockedShape {
+pub struct BlockedShape {
     /// `paused`, `not_due`, `no_worker`, `waiting`, `assigned`, `cancelling`.
-    reason: &'static str,
+    pub reason: String,
     /// Since when.
-    since: Time,
+    pub since: Time,
     /// By whom or what.
-    by: String,
+    pub by: String,
     /// What to do.
-    fix: String,
+    pub fix: String,
 }
 
 /// How a wait ended.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Wake)]
-struct WakeShape {
+pub struct WakeShape {
     /// What it waited for.
-    r#for: &'static str,
+    #[schema(value_type = String)]
+    pub r#for: WaitFor,
     /// The name of the wait.
     #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
+    pub name: Option<String>,
     /// `approved`, `signalled`, `fired`, `joined`, `expired`.
-    outcome: &'static str,
+    #[schema(value_type = String)]
+    pub outcome: WakeOutcome,
     /// What the signal brought.
     #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<Raw>,
+    pub payload: Option<Raw>,
     /// The same, when that is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
-    payload_base64: Option<String>,
+    pub payload_base64: Option<String>,
 }
 
 /// What stands around the row.
@@ -306,8 +311,8 @@ impl JobShape {
             id: job.id.to_string(),
             kind: job.kind.to_string(),
             queue: job.queue.to_string(),
-            status: job.status.as_str(),
-            waiting_for: job.waiting_for.map(|wait| wait.as_str()),
+            status: job.status,
+            waiting_for: job.waiting_for,
             wait_name: job.wait_name.as_ref().map(ToString::to_string),
             unreadable: None,
             stage: job.stage.clone(),
@@ -324,7 +329,7 @@ impl JobShape {
             lease,
             continuation: job
                 .in_grace_until(fresh::wall_clock())
-                .map(|until| ContinuationShape { state: "confirming", until: Time(until) }),
+                .map(|until| ContinuationShape { state: "confirming".to_owned(), until: Time(until) }),
             assigned,
             requires: facts.requires.clone(),
             payload: None,
@@ -362,15 +367,15 @@ fn error(job: &Job, payload: &Payload, at: Timestamp) -> ErrorShape {
 
 fn blocked(blocked: Blocked) -> BlockedShape {
     let Blocked { reason, since, by, fix } = blocked;
-    BlockedShape { reason, since: Time(since), by, fix }
+    BlockedShape { reason: reason.to_owned(), since: Time(since), by, fix }
 }
 
 fn wake(wake: Wake) -> WakeShape {
     let (payload, payload_base64) = Shown::of(wake.payload.as_ref()).or_absent();
     WakeShape {
-        r#for: wake.waited_for.as_str(),
+        r#for: wake.waited_for,
         name: wake.name.map(|name| name.to_string()),
-        outcome: wake.outcome.as_str(),
+        outcome: wake.outcome,
         payload,
         payload_base64,
     }

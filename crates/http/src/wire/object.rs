@@ -31,7 +31,7 @@ pub(crate) fn object<'de, T: Fields, D: Deserializer<'de>>(deserializer: D) -> R
 macro_rules! objects {
     ($($shape:ty),* $(,)?) => {
         $(
-            impl $crate::shape::object::Fields for $shape {
+            impl $crate::wire::object::Fields for $shape {
                 fn fields<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                     // The derived one: what is the type's own goes before what is a trait's.
                     <$shape>::deserialize(deserializer)
@@ -40,10 +40,25 @@ macro_rules! objects {
 
             impl<'de> serde::Deserialize<'de> for $shape {
                 fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                    $crate::shape::object::object(deserializer)
+                    $crate::wire::object::object(deserializer)
                 }
             }
         )*
     };
 }
 pub(crate) use objects;
+
+/// The same for shapes that are written too.
+macro_rules! two_way {
+    ($($shape:ty),* $(,)?) => {
+        $crate::wire::object::objects!($($shape),*);
+        $(
+            impl serde::Serialize for $shape {
+                fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                    <$shape>::serialize(self, serializer)
+                }
+            }
+        )*
+    };
+}
+pub(crate) use two_way;

@@ -1,10 +1,10 @@
 //! A job as a caller asks for it.
 
-use super::object::objects;
+use super::object::two_way;
 use super::raw::{Json, payload};
 use super::time::{Moment, Span, run_at};
 use crate::call::lease_token;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
@@ -13,98 +13,98 @@ use windlass_core::{Backoff, Facts, Invalid, JobId, Key, LeaseMs, Metadata, Name
 use windlass_engine::{Policies, Policy};
 use windlass_store::fresh;
 
-objects!(NewJobShape, BackoffShape, UniqueShape);
+two_way!(NewJobShape, BackoffShape, UniqueShape);
 
 /// A job to enqueue.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = NewJob)]
-pub(crate) struct NewJobShape {
+pub struct NewJobShape {
     /// What to do: 1–128 of `A-Za-z0-9._:-`.
-    kind: String,
+    pub kind: String,
     /// Which line it stands in.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(default = "default")]
-    queue: Option<String>,
+    pub queue: Option<String>,
     /// What its handler gets, at most 1 MiB.
-    #[serde(default)]
-    payload: Option<Json>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Json>,
     /// The same as base64, for what is not JSON.
-    #[serde(default)]
-    payload_base64: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<String>,
     /// A UUIDv7 made by the caller: the same id with the same body again is the same job.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = "uuid")]
-    id: Option<String>,
+    pub id: Option<String>,
     /// −5 to 5, higher first.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = -5, maximum = 5, default = 0)]
-    priority: Option<i32>,
+    pub priority: Option<i32>,
     /// From when it may run.
-    #[serde(default)]
-    run_at: Option<Moment>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_at: Option<Moment>,
     /// The same as a delay.
-    #[serde(default)]
-    delay: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<Span>,
     /// Failures allowed before it is dead, 0 to 100; 3 unless its queue says otherwise.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0, maximum = 100)]
-    max_retries: Option<i32>,
+    pub max_retries: Option<i32>,
     /// How long one attempt may take.
-    #[serde(default)]
-    timeout: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<Span>,
     /// Its own lease, 1 s to 24 h, instead of the claimer's.
-    #[serde(default)]
-    lease: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<Span>,
     /// How long after its lease only the holder may still finish it.
-    #[serde(default)]
-    grace: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grace: Option<Span>,
     /// How retries are spaced.
-    #[serde(default)]
-    backoff: Option<BackoffShape>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff: Option<BackoffShape>,
     /// The agent it belongs to.
-    #[serde(default)]
-    agent_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
     /// Small JSON that travels with it, at most 16 KiB.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    metadata: Option<Metadata>,
+    pub metadata: Option<Metadata>,
     /// Labels to find it by, at most 16.
-    #[serde(default)]
-    tags: Option<Vec<String>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tags: Option<Vec<String>>,
     /// What makes two jobs the same.
-    #[serde(default)]
-    unique: Option<UniqueShape>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unique: Option<UniqueShape>,
     /// Labels with their values that its worker must have, at most 16. Only queues in mode push look at them.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    requires: Option<BTreeMap<String, String>>,
+    pub requires: Option<BTreeMap<String, String>>,
     /// The job that spawns it.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = "uuid")]
-    parent_id: Option<String>,
+    pub parent_id: Option<String>,
     /// That job's lease, when its holder spawns.
-    #[serde(default)]
-    lease_token: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_token: Option<String>,
 }
 
 /// How retries are spaced: `min(max, base × multiplier^n)`.
-#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = BackoffWish)]
-pub(crate) struct BackoffShape {
+pub struct BackoffShape {
     /// The first delay; one second.
-    #[serde(default)]
-    base: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<Span>,
     /// The longest delay; five minutes.
-    #[serde(default)]
-    max: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<Span>,
     /// Growth per retry; two.
-    #[serde(default)]
-    multiplier: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multiplier: Option<f64>,
     /// Whether delays are drawn evenly from zero to the full one; yes.
-    #[serde(default)]
-    jitter: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub jitter: Option<bool>,
 }
 
 impl From<BackoffShape> for Backoff {
@@ -120,46 +120,56 @@ impl From<BackoffShape> for Backoff {
 }
 
 /// What makes two jobs the same, and for how long.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = Unique)]
-struct UniqueShape {
+pub struct UniqueShape {
     /// The caller's key, 1 to 512 bytes.
-    #[serde(default)]
-    key: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// Instead of a key: the same payload.
-    #[serde(default)]
-    by: Option<ByWord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<ByWord>,
     /// Among which jobs; the queue's for a key, the kind's for a payload.
-    #[serde(default)]
-    scope: Option<ScopeWord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<ScopeWord>,
     /// How long the key stays taken; while the job is live or has succeeded unless said otherwise.
-    #[serde(default)]
-    policy: Option<PolicyWord>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyWord>,
     /// How long, for the policy `ttl`.
-    #[serde(default)]
-    ttl: Option<Span>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ttl: Option<Span>,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+/// What makes two jobs the same, instead of a key.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-enum ByWord {
+pub enum ByWord {
+    /// The same payload.
     Payload,
 }
 
-#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+/// Among which jobs a key is unique.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-enum ScopeWord {
+pub enum ScopeWord {
+    /// Those of the queue.
     Queue,
+    /// Those of the kind.
     Kind,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+/// How long a unique key stays taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-enum PolicyWord {
+pub enum PolicyWord {
+    /// While the job is live.
     Active,
+    /// While the job is live or has succeeded.
     Succeeded,
+    /// For ever.
     Forever,
+    /// For a time.
     Ttl,
 }
 

@@ -2,7 +2,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use utoipa::openapi::schema::SchemaType;
 use utoipa::openapi::{ObjectBuilder, RefOr, Schema};
@@ -10,9 +10,17 @@ use utoipa::{PartialSchema, ToSchema};
 use windlass_core::{Invalid, Payload};
 
 /// Any JSON, byte for byte as it was sent.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Json(Box<RawValue>);
+pub struct Json(Box<RawValue>);
+
+impl Json {
+    /// How many bytes it is.
+    #[expect(clippy::len_without_is_empty, reason = "no JSON is empty")]
+    pub fn len(&self) -> usize {
+        self.0.get().len()
+    }
+}
 
 impl PartialSchema for Json {
     fn schema() -> RefOr<Schema> {
@@ -22,8 +30,18 @@ impl PartialSchema for Json {
 
 impl ToSchema for Json {}
 
+/// A payload as the two fields of which one carries it: JSON as it stands, anything else as base64.
+pub fn fields(payload: Option<&Payload>) -> (Option<Json>, Option<String>) {
+    let Some(payload) = payload else { return (None, None) };
+    let json = std::str::from_utf8(payload.as_bytes()).ok().filter(|_| payload.is_json());
+    match json.and_then(|text| RawValue::from_string(text.to_owned()).ok()) {
+        Some(raw) => (Some(Json(raw)), None),
+        None => (None, Some(STANDARD.encode(payload.as_bytes()))),
+    }
+}
+
 /// The payload that a request brings as JSON or as base64, if it brings one.
-pub(crate) fn payload(
+pub fn payload(
     field: &str,
     json: Option<Json>,
     base64: Option<String>,
@@ -43,12 +61,26 @@ pub(crate) fn payload(
 
 /// A payload that is JSON, on its way out as it stands.
 #[derive(Debug, Clone)]
-pub(crate) struct Raw(Payload);
+pub struct Raw(Payload);
+
+impl Raw {
+    /// The bytes.
+    pub fn into_payload(self) -> Payload {
+        self.0
+    }
+}
 
 impl Serialize for Raw {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let raw: &RawValue = serde_json::from_slice(self.0.as_bytes()).map_err(serde::ser::Error::custom)?;
         raw.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Raw {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(Self(Payload::stored(String::from(Box::<str>::from(raw)).into_bytes(), true)))
     }
 }
 
@@ -129,6 +161,10 @@ mod tests {
         assert!(read(r#"{"payload":null}"#).unwrap().is_none());
         assert!(read(r#"{"payload_base64":"%"}"#).is_err());
         assert!(read(r#"{"payload":1,"payload_base64":""}"#).is_err());
+        for payload in [&taken, &bytes] {
+            let (json, base64) = fields(Some(payload));
+            assert_eq!(super::payload("payload", json, base64, 100).unwrap().as_ref(), Some(payload));
+        }
         let broken = Payload::stored(b"\"\xff\"".to_vec(), true);
         assert!(matches!(Shown::of(Some(&broken)), Shown::Base64(_)), "it cannot stand in a JSON text");
     }

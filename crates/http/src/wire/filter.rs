@@ -1,15 +1,15 @@
 //! Which jobs: the filters of lists, bulk actions and the feed.
 
 use super::new_job::job_id;
-use super::object::objects;
+use super::object::two_way;
 use super::time::Time;
 use crate::query::Query;
 use crate::route::{Is, Param, param};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::{Filter, Invalid, Name, Status, Who};
 
-objects!(FilterShape);
+two_way!(FilterShape);
 
 /// The filters that lists and the feed share.
 pub(crate) const STANDING: [Param; 9] = [
@@ -38,55 +38,55 @@ pub(crate) const DATED: [Param; 4] = [
 ];
 
 /// Which jobs, as a body says it.
-#[derive(Debug, Default, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = Filter)]
-pub(crate) struct FilterShape {
+pub struct FilterShape {
     /// One status, or several.
-    #[serde(default)]
-    status: Option<Words>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<Words>,
     /// Dead letters: failed and timed out.
-    #[serde(default)]
-    dead: Option<bool>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead: Option<bool>,
     /// In this queue.
-    #[serde(default)]
-    queue: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
     /// Of this kind.
-    #[serde(default)]
-    kind: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// Of this agent.
-    #[serde(default)]
-    agent_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<String>,
     /// With this tag.
-    #[serde(default)]
-    tag: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
     /// Spawned by this job.
-    #[serde(default)]
-    parent_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_id: Option<String>,
     /// Held by this worker.
-    #[serde(default)]
-    worker_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_id: Option<String>,
     /// With this last error.
-    #[serde(default)]
-    error_code: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error_code: Option<String>,
     /// Enqueued at or after.
-    #[serde(default)]
-    created_after: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_after: Option<Time>,
     /// Enqueued before.
-    #[serde(default)]
-    created_before: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_before: Option<Time>,
     /// Ended at or after.
-    #[serde(default)]
-    finished_after: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_after: Option<Time>,
     /// Ended before.
-    #[serde(default)]
-    finished_before: Option<Time>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub finished_before: Option<Time>,
 }
 
 /// One word, or several.
-#[derive(Debug, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(untagged)]
-enum Words {
+pub enum Words {
     /// One.
     One(String),
     /// Several.

@@ -11,7 +11,7 @@ use windlass_store::fresh;
 
 /// A moment, in RFC 3339 and UTC. Read also as one seen from now: `-1h`, `10m`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Time(pub(crate) Timestamp);
+pub struct Time(pub Timestamp);
 
 impl Serialize for Time {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -39,23 +39,23 @@ impl ToSchema for Time {}
 
 /// A length of time: seconds as a number, or a text such as `"30s"`, `"1h30m"`, `"250ms"`. Written as seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Span {
+pub struct Span {
     ms: i64,
 }
 
 impl Span {
     /// So many milliseconds.
-    pub(crate) const fn from_ms(ms: i64) -> Self {
+    pub const fn from_ms(ms: i64) -> Self {
         Self { ms }
     }
 
     /// Milliseconds.
-    pub(crate) const fn ms(self) -> i64 {
+    pub const fn ms(self) -> i64 {
         self.ms
     }
 
     /// Parses seconds, or numbers with units.
-    pub(crate) fn parse(field: &str, text: &str) -> Result<Self, Invalid> {
+    pub fn parse(field: &str, text: &str) -> Result<Self, Invalid> {
         span::parse_ms(field, text).map(Self::from_ms)
     }
 
@@ -114,7 +114,7 @@ impl ToSchema for Span {}
 
 /// A moment, or a length of time from now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub enum Moment {
     /// That moment.
     At(Timestamp),
     /// So long from now.
@@ -123,10 +123,29 @@ pub(crate) enum Moment {
 
 impl Moment {
     /// The moment, seen from this process. Only where the store asks for a moment and not for a delay.
-    pub(crate) fn resolve(self) -> Timestamp {
+    pub fn resolve(self) -> Timestamp {
         match self {
             Self::At(time) => time,
             Self::In(span) => fresh::wall_clock().plus_ms(span.ms),
+        }
+    }
+}
+
+impl From<RunAt> for Moment {
+    fn from(run_at: RunAt) -> Self {
+        match run_at {
+            RunAt::Now => Self::In(Span::from_ms(0)),
+            RunAt::At(time) => Self::At(time),
+            RunAt::After(ms) => Self::In(Span::from_ms(ms)),
+        }
+    }
+}
+
+impl Serialize for Moment {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::At(time) => Time(*time).serialize(serializer),
+            Self::In(span) => span.serialize(serializer),
         }
     }
 }
@@ -169,7 +188,7 @@ impl PartialSchema for Moment {
 impl ToSchema for Moment {}
 
 /// From when something may run: at a time, after a delay, or at once.
-pub(crate) fn run_at(at: Option<Moment>, delay: Option<Span>) -> Result<Option<RunAt>, Invalid> {
+pub fn run_at(at: Option<Moment>, delay: Option<Span>) -> Result<Option<RunAt>, Invalid> {
     match (at, delay) {
         (None, None) => Ok(None),
         (Some(Moment::At(at)), None) => Ok(Some(RunAt::At(at))),
@@ -214,6 +233,10 @@ mod tests {
         assert_eq!(serde_json::from_str::<Moment>("\"1970-01-01T00:00:01Z\"").unwrap(), Moment::At(at));
         assert_eq!(serde_json::from_str::<Moment>("\"5m\"").unwrap(), Moment::In(Span::from_ms(300_000)));
         assert!(serde_json::from_str::<Moment>("\"tomorrow\"").is_err());
+        for moment in [Moment::At(at), Moment::In(Span::from_ms(1_500))] {
+            let text = serde_json::to_string(&moment).unwrap();
+            assert_eq!(serde_json::from_str::<Moment>(&text).unwrap(), moment, "{text}");
+        }
         assert_eq!(serde_json::to_string(&Time(at)).unwrap(), "\"1970-01-01T00:00:01Z\"");
     }
 }
