@@ -70,6 +70,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     worker.run_until(ended).await?;
     println!("trace: {}", context.map_or_else(|| "none".to_owned(), |context| context.to_string()));
     // What is still on its way is sent; this waits for the network.
-    tokio::task::spawn_blocking(move || (traces.shutdown(), metrics.shutdown())).await?;
+    tokio::task::spawn_blocking(move || traces.shutdown().and(metrics.shutdown())).await??;
     Ok(())
 }

@@ -54,8 +54,13 @@ async fn in_span<W: IntoFuture>(name: &'static str, work: W) -> (W::Output, Trac
 
 async fn work(client: &Client, worker: Worker, id: JobId) {
     let ended = async {
-        let ended = client.wait::<Task>(id).await;
-        assert!(!matches!(ended, Err(windlass::Error::Store(_))), "{ended:?}");
+        if tokio::time::timeout(Duration::from_secs(30), client.wait::<Task>(id)).await.is_err() {
+            let log = client.events(id).await.expect("a log");
+            panic!(
+                "it does not end: {:#?}",
+                log.iter().map(|event| (&event.what, &event.payload)).collect::<Vec<_>>()
+            );
+        }
     };
     worker.run_until(ended).await.expect("the worker ends");
 }
