@@ -210,6 +210,10 @@ Exit codes of the program:
   65     failed for good
   other  failed: uses a retry
 
+With --post the job is sent to a web service instead, signed (Standard Webhooks). 2xx completes it with the answer as its
+result, 429 and 503 with Retry-After send it back for that time, any other 4xx fails it for good, anything else uses a
+retry; after 202 the service settles it by its lease token at the server that --url names.
+
 When the job is cancelled, takes too long or its lease is lost, the program and its children get SIGTERM, and SIGKILL
 after --kill-after.
 
@@ -251,8 +255,14 @@ pub struct WorkArgs {
     /// Say nothing of single jobs, only what is wrong
     #[arg(short, long)]
     pub quiet: bool,
+    /// POST jobs to this web service, signed (Standard Webhooks), instead of running a program
+    #[arg(long, value_name = "URL", conflicts_with = "exec")]
+    pub post: Option<String>,
+    /// A file with the secret that signs, whsec_…; else WINDLASS_POST_SECRET
+    #[arg(long, value_name = "FILE", requires = "post")]
+    pub post_secret_file: Option<std::path::PathBuf>,
     /// The program and its arguments; everything behind it is the program's
-    #[arg(long, required = true, num_args = 1.., allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(long, required_unless_present = "post", num_args = 1.., allow_hyphen_values = true, value_name = "CMD")]
     pub exec: Vec<OsString>,
 }
 

@@ -9,7 +9,7 @@
 //! | the log, and OpenTelemetry | [`telemetry`] |
 //! | how a key leaves the environment | [`key_pipe`] |
 //! | which job a piece of an id means | [`ids`] |
-//! | any program as a handler, on a store or through a server | [`work`], [`exec`], [`remote_store`] |
+//! | any program or web service as a handler, on a store or through a server | [`work`], [`exec`], [`post`], [`remote_store`] |
 //!
 //! This is the only room that knows everything. It decides nothing about jobs: the store does.
 
@@ -26,6 +26,7 @@ mod jobs;
 mod key_pipe;
 mod migrate;
 mod out;
+mod post;
 mod problems;
 mod reap;
 mod registry;

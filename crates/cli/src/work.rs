@@ -1,8 +1,9 @@
-//! `windlass work`: a worker whose handler is any program.
+//! `windlass work`: a worker whose handler is any program, or any web service.
 
 use crate::args::WorkArgs;
 use crate::exec::Program;
 use crate::fail::{Failure, Outcome};
+use crate::post::Service;
 use crate::reap::Reaper;
 use crate::remote_store::RemoteStore;
 use crate::run::open;
@@ -24,14 +25,21 @@ const RENEWING: usize = 2;
 
 /// Works until SIGTERM or Ctrl-C, then lets running programs finish; a second one ends at once.
 pub async fn run(args: WorkArgs, settings: &Settings) -> Outcome {
-    check_program(&args.exec)?;
+    let server_url = settings.url.as_ref().map(|url| url.value.clone());
+    let service = args.post.as_deref();
+    let service = service
+        .map(|url| Service::new(url, args.post_secret_file.as_deref(), server_url.clone()))
+        .transpose()?;
+    if service.is_none() {
+        check_program(&args.exec)?;
+    }
     let telemetry = telemetry::start(settings, if args.quiet { "warn" } else { "info" }, Counts::Exported)?;
     let shutdown =
         Shutdown::on_signals().map_err(|e| Failure::failed(format!("cannot listen for signals: {e}")))?;
     let (reaper, leave) = Reaper::new();
     let program = Program {
         words: args.exec.clone(),
-        url: settings.url.as_ref().map(|url| url.value.clone()),
+        url: server_url,
         kill_after: args.kill_after.duration(),
         patience: args.shutdown_deadline.duration(),
         leave,
@@ -47,7 +55,26 @@ pub async fn run(args: WorkArgs, settings: &Settings) -> Outcome {
         Some(url) => worker.leases_in(Arc::new(windlass_engine::RedisLeases::new(url)?)),
         None => worker,
     };
-    let worker = configured(worker, &args, settings.lease_ms(), Arc::new(program));
+    let (kill_after, deadline) = (program.kill_after, program.patience);
+    let handler = match service {
+        Some(service) => {
+            let service = Arc::new(service);
+            Handler::from_fn(move |attempt| {
+                let service = Arc::clone(&service);
+                async move { service.run(attempt).await }
+            })
+        }
+        None => {
+            let program = Arc::new(program);
+            Handler::from_fn(move |attempt| {
+                let program = Arc::clone(&program);
+                async move { program.run(attempt).await }
+            })
+        }
+    };
+    let worker = configured(worker, &args, settings.lease_ms(), handler)
+        .cancel_grace(kill_after + MARGIN)
+        .shutdown_deadline(deadline + kill_after + MARGIN);
     let kinds = if args.kind.is_empty() { "all".to_owned() } else { args.kind.join(", ") };
     tracing::info!(
         queues = args.queue.join(", "),
@@ -110,17 +137,8 @@ fn labels(given: &[String]) -> Outcome<Metadata> {
     given.iter().map(label).collect()
 }
 
-fn configured(worker: Worker, args: &WorkArgs, lease_ms: LeaseMs, program: Arc<Program>) -> Worker {
-    let (kill_after, deadline) = (program.kill_after, program.patience);
-    let handler = Handler::from_fn(move |attempt| {
-        let program = Arc::clone(&program);
-        async move { program.run(attempt).await }
-    });
-    let mut worker = worker
-        .identity(&identity())
-        .lease(Duration::from_millis(lease_ms.get().unsigned_abs()))
-        .cancel_grace(kill_after + MARGIN)
-        .shutdown_deadline(deadline + kill_after + MARGIN);
+fn configured(worker: Worker, args: &WorkArgs, lease_ms: LeaseMs, handler: Handler) -> Worker {
+    let mut worker = worker.identity(&identity()).lease(Duration::from_millis(lease_ms.get().unsigned_abs()));
     for queue in &args.queue {
         worker = worker.queue(queue, args.concurrency.into());
     }
