@@ -458,7 +458,7 @@ COMMENT ON COLUMN windlass.jobs.result_version IS 'Version of the event with its
 COMMENT ON COLUMN windlass.jobs.error_version IS 'Version of the event with its last error.';
 COMMENT ON COLUMN windlass.jobs.error_code IS 'The code of that error.';
 COMMENT ON COLUMN windlass.jobs.checkpoint_version IS 'Version of the event with its last checkpoint.';
-COMMENT ON COLUMN windlass.jobs.payload_version IS 'Version of the event with the payload of its last redrive; null where event 1 has it.';
+COMMENT ON COLUMN windlass.jobs.payload_version IS 'Version of the redrive with its payload; null where event 1 has it.';
 COMMENT ON COLUMN windlass.jobs.meta_version IS 'Version of the event with its metadata; null where it has none.';
 COMMENT ON COLUMN windlass.jobs.created_at IS 'When it was enqueued.';
 COMMENT ON COLUMN windlass.jobs.started_at IS 'When its latest attempt began.';
