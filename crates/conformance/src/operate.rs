@@ -375,11 +375,11 @@ pub async fn a_redrive_may_bring_another_payload(bed: Bed) {
     // It stays through failures, redrives without one, and redrives from the start.
     bed.settles(&held, fails_for_good("again"), at(4)).await.expect("failed");
     bed.redrives(Redrive { from_start: true, ..redrive(id) }, at(5)).await.expect("redriven");
-    let held = bed.claims_one("w", at(6)).await;
-    assert_eq!((held.job.id, held.payload.clone()), (id, mended.clone()));
+    let held = bed.claims_by_id("w", id, at(6)).await.expect("claimed");
+    assert_eq!(held.payload, mended);
     bed.settles(&held, fails_for_good("again"), at(7)).await.expect("failed");
     bed.redrives(Redrive { payload: Some(json("3")), ..redrive(id) }, at(8)).await.expect("redriven");
-    assert_eq!(bed.claims_one("w", at(9)).await.payload, Some(json("3")));
+    assert_eq!(bed.claims_by_id("w", id, at(9)).await.expect("claimed").payload, Some(json("3")));
     assert_eq!(bed.log(id).await[0].payload, first);
 }
 
