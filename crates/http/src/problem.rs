@@ -115,7 +115,9 @@ impl From<Refusal> for Problem {
             Refusal::NotFinished(status) | Refusal::Purged(status) => {
                 problem.with("job_status", status.as_str())
             }
-            Refusal::VersionMismatch(version) => problem.with("current_version", version),
+            Refusal::VersionMismatch(version) | Refusal::SettingsChanged(version) => {
+                problem.with("current_version", version)
+            }
             Refusal::KeyReused(version) | Refusal::StepRecorded(version) => problem.with("version", version),
             Refusal::UniqueTaken(job) | Refusal::ParentNotFound(job) => {
                 problem.with("job_id", job.to_string())
