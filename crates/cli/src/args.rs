@@ -160,6 +160,8 @@ pub enum Command {
     Migrate(MigrateArgs),
     /// Check that every job is what its log says
     Verify(VerifyArgs),
+    /// Remove finished jobs that are old, archived first
+    Prune(PruneArgs),
     /// Say that the store was restored in a way that it cannot notice by itself
     #[command(
         after_help = "Begins a new incarnation: every fence is higher than all before, and every cursor of the feed from before is refused.\n\nExample:\n  windlass adopt --yes"
@@ -328,6 +330,35 @@ pub struct AdoptArgs {
     /// Do it: everybody who follows the feed has to begin anew
     #[arg(long)]
     pub yes: bool,
+}
+
+/// `windlass prune`
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Works on a store itself, as its owner. A run that was interrupted is gone on with by the next one.\n\nExamples:\n  windlass prune --dry-run\n  windlass prune --older-than 90d --status completed --archive /var/lib/windlass/archive\n  zstdcat /var/lib/windlass/archive/*.zst | jq 'select(.kind == \"email.send\")'"
+)]
+pub struct PruneArgs {
+    /// Only jobs that ended so long ago
+    #[arg(long, value_name = "TIME", default_value = "30d")]
+    pub older_than: Span,
+    /// Only jobs that ended so: completed, failed, timed_out or cancelled, or several behind commas
+    #[arg(long, value_name = "WORDS", value_delimiter = ',')]
+    pub status: Vec<String>,
+    /// Only jobs of this queue
+    #[arg(long)]
+    pub queue: Option<String>,
+    /// Only jobs of this kind
+    #[arg(long)]
+    pub kind: Option<String>,
+    /// The folder in which each job is kept first, as a line of JSON in a file packed with zstd
+    #[arg(long, value_name = "DIR")]
+    pub archive: Option<PathBuf>,
+    /// Keep nothing of them
+    #[arg(long, conflicts_with = "archive")]
+    pub no_archive: bool,
+    /// Count them, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
 }
 
 /// `windlass verify`

@@ -28,6 +28,7 @@ mod migrate;
 mod out;
 mod post;
 mod problems;
+mod prune;
 mod reap;
 mod registry;
 mod remote_store;

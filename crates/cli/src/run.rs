@@ -10,8 +10,8 @@ use crate::out::Out;
 use crate::settings::{self, Settings};
 use crate::wire::Wire;
 use crate::{
-    adopt, demo, doctor, enqueue, jobs, migrate, problems, registry, schedules, serve, stats, store_settings,
-    triggers, verify, work,
+    adopt, demo, doctor, enqueue, jobs, migrate, problems, prune, registry, schedules, serve, stats,
+    store_settings, triggers, verify, work,
 };
 use clap::{CommandFactory, Parser};
 use serde_json::{Value, json};
@@ -76,6 +76,7 @@ async fn on_own_store(command: Command, settings: &Settings, out: &Out) -> Outco
         Command::Migrate(args) => migrate::run(&args, settings, out).await,
         Command::Verify(args) => verify::run(&args, settings, out).await,
         Command::Adopt(args) => adopt::run(&args, settings, out).await,
+        Command::Prune(args) => prune::run(&args, settings, out).await,
         Command::Doctor(args) => doctor::run(&args, settings, out).await,
         Command::Serve(args) => serve::run(args, settings, out).await,
         Command::Demo(args) => demo::run(args, settings, out).await,
