@@ -38,6 +38,9 @@ const LOCK_NO_WAIT: Duration = Duration::from_millis(1);
 const WAIT: Duration = Duration::from_secs(10);
 /// How much longer than its statement timeout the server may take to answer.
 const SLACK: Duration = Duration::from_secs(2);
+/// How long the server waits for the next statement of a transaction. One whose process was cut off or stopped in the middle
+/// would keep its locks for hours, the leader's term among them, and no other could lead.
+const IDLE: Duration = Duration::from_secs(5);
 /// Connections for renewals.
 const RENEWALS: usize = 2;
 /// How long a renewal may take: a lease is short, and another connection may do better.
@@ -112,8 +115,10 @@ impl Connections {
         let timeout =
             if purpose == Purpose::Renewal { self.timeout.min(RENEWAL_TIMEOUT) } else { self.timeout };
         let (ms, lock_ms) = (timeout.as_millis(), lock_timeout.min(timeout / 3).as_millis().max(1));
+        let idle_ms = IDLE.as_millis();
         format!(
-            "{begin}; SET LOCAL statement_timeout = {ms}; SET LOCAL lock_timeout = {lock_ms}; SET LOCAL jit = off"
+            "{begin}; SET LOCAL statement_timeout = {ms}; SET LOCAL lock_timeout = {lock_ms}; \
+             SET LOCAL idle_in_transaction_session_timeout = {idle_ms}; SET LOCAL jit = off"
         )
     }
 

@@ -105,7 +105,7 @@ pub fn faketime() -> std::path::PathBuf {
     let ran = ran.unwrap();
     let places = [Path::new("/usr/lib").to_owned(), root.join("target/debian/usr/lib")];
     let folders = places.iter().filter_map(|place| std::fs::read_dir(place).ok()).flatten();
-    let library = |folder: std::fs::DirEntry| folder.path().join("faketime/libfaketime.so.1");
+    let library = |folder: std::fs::DirEntry| folder.path().join("faketime/libfaketimeMT.so.1");
     let found = folders.filter_map(Result::ok).map(library).find(|path| path.exists());
     found.unwrap_or_else(|| panic!("no libfaketime: {}{}", text(&ran.stdout), text(&ran.stderr)))
 }
