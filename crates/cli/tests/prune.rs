@@ -12,6 +12,7 @@ use bed::Bed;
 use ruzstd::decoding::StreamingDecoder;
 use serde_json::{Value, json};
 use std::io::Read;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// Jobs of a kind that have ended.
@@ -62,6 +63,8 @@ fn old_jobs_are_archived_whole_and_removed() {
     assert_eq!(none["matched"], 0, "younger ones stay: {none}");
     let done = bed.json(&[&prune[..], &["--archive", &folder_text]].concat());
     assert_eq!((&done["removed"], &done["archived"], &done["stayed"]), (&json!(3), &json!(3), &json!([])));
+    let mode = std::fs::metadata(&files(&folder, "zst")[0]).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "payloads are for the owner alone");
     let lines = archived(&folder);
     old.sort();
     assert_eq!(ids(&lines), old);

@@ -6,6 +6,7 @@ use ruzstd::decoding::StreamingDecoder;
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use windlass_core::{JobId, Version};
 use windlass_store::fresh;
@@ -105,9 +106,9 @@ impl Archive {
     }
 }
 
-/// A file that is on disk when this returns.
+/// A file for its owner alone, as payloads are, that is on disk when this returns.
 fn on_disk(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = File::options().write(true).create_new(true).open(path)?;
+    let mut file = File::options().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(bytes)?;
     file.sync_all()
 }
