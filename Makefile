@@ -6,7 +6,7 @@ NEED_DENY := cargo deny --version >/dev/null 2>&1 || { \
 	echo "cargo-deny is missing; install it with: cargo install cargo-deny --locked" >&2; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-pg18 check audit bless bench
+.PHONY: help run test test-pg18 check msrv audit bless bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -20,13 +20,15 @@ test: ## install what the tests need, then run every test and doctest
 test-pg18: ## the tests of the PostgreSQL store on PostgreSQL 18, which it gets
 	@scripts/test-pg18
 
-check: ## formatting, lints, the oldest compiler, licences and sources of dependencies
+check: ## formatting, lints, licences and sources of dependencies
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --all-features $(LOCKED) -- -D warnings
-	@scripts/msrv
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny check bans licenses sources; else \
 		echo "GAP: cargo-deny is not installed, so bans, licences and sources of dependencies were NOT checked;" \
 			"install it with: cargo install cargo-deny --locked" >&2; fi
+
+msrv: ## the library with the oldest compiler that it promises
+	@scripts/msrv
 
 audit: ## known vulnerabilities of dependencies; needs the advisory database, from the network
 	@$(NEED_DENY)

@@ -53,7 +53,10 @@ impl Worker {
 fn reads(value: &serde_json::Value, wanted: &str) -> bool {
     match value {
         serde_json::Value::String(text) => text == wanted,
-        other => other.to_string() == wanted,
+        other => {
+            let text = other.to_string();
+            text == wanted
+        }
     }
 }
 

@@ -151,6 +151,7 @@ struct Ahead {
 
 impl Ahead {
     /// None if there is no room for many more.
+    #[expect(clippy::disallowed_methods, reason = "it is awaited; one that panicked has brought nothing")]
     fn of(shared: &Arc<Shared>, line: &Arc<Line>) -> Option<Self> {
         let max = line.room(Instant::now());
         if max < DEEP {

@@ -266,6 +266,7 @@ impl Db<'_> {
         Ok(rows.first().map(|row| row.try_get(0)).transpose()?.unwrap_or_default())
     }
 
+    #[expect(clippy::too_many_arguments, reason = "what one statement takes")]
     async fn claim(
         &self,
         request: &ClaimMany,

@@ -36,7 +36,7 @@ const SEARCHES: &[(&str, &str)] = &[
     ),
     (
         "unassigned",
-        "SEARCH j USING INDEX jobs_due (queue=? AND priority=? AND (due_at,id)>(?,?) AND due_at<?)",
+        "SEARCH j USING COVERING INDEX jobs_due (queue=? AND priority=? AND (due_at,id)>(?,?) AND due_at<?)",
     ),
     ("unassigned", "SEARCH e USING INDEX job_events_version (job_id=? AND version=?)"),
     ("assigned", "SEARCH jobs USING INDEX jobs_worker (worker_id=?)"),

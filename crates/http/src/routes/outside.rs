@@ -1,0 +1,64 @@
+//! Routes of events from outside, and of settings.
+
+use super::{LIMIT, O, P, VO, delete, get, post, put};
+use crate::route::{Access, Is, Route, param};
+use crate::{settings, triggers, webhooks};
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        get("/v1/triggers", "triggers, by name", triggers::triggers)
+            .may(VO)
+            .gives::<triggers::TriggersPage>(200),
+        get("/v1/triggers/{name}", "one trigger", triggers::trigger)
+            .may(VO)
+            .gives::<triggers::TriggerShape>(200)
+            .refuses(&["trigger_not_found"]),
+        put("/v1/triggers/{name}", "make or change a trigger", triggers::put)
+            .may(O)
+            .takes::<triggers::TriggerBody>()
+            .gives::<triggers::TriggerShape>(200)
+            .refuses(&["version_mismatch"]),
+        delete("/v1/triggers/{name}", "remove a trigger; its jobs stay", triggers::remove)
+            .may(O)
+            .gives::<triggers::Removed>(200)
+            .refuses(&["trigger_not_found"]),
+        post("/v1/triggers/{name}", "send a trigger an event", triggers::fire)
+            .may(P)
+            .takes::<triggers::EventBody>()
+            .gives::<triggers::Fired>(200)
+            .gives::<triggers::Fired>(201)
+            .gives::<triggers::Fired>(202)
+            .creates()
+            .refuses(&["trigger_not_found", "idempotency_key_reused"]),
+        post(
+            "/v1/triggers/{name}/secret",
+            "make the secret of its webhooks; the last one ends in a day",
+            triggers::secret,
+        )
+        .may(O)
+        .gives::<triggers::MadeSecret>(201)
+        .refuses(&["trigger_not_found"]),
+        get("/v1/triggers/{name}/events", "events of a trigger, newest first", triggers::events)
+            .may(VO)
+            .asks([
+                param("unprocessed", Is::Flag, "only what could not be processed yet, oldest first"),
+                LIMIT,
+            ])
+            .gives::<triggers::EventsPage>(200)
+            .refuses(&["trigger_not_found"]),
+        post("/v1/webhooks/{name}", "send a trigger a signed webhook", webhooks::take)
+            .open_to(Access::Everybody)
+            .strangers_send(webhooks::MAX_BYTES)
+            .takes::<webhooks::WebhookBody>()
+            .gives::<webhooks::Taken>(200)
+            .refuses(&["signature_refused", "too_many_requests", "request_too_large"]),
+        get("/v1/settings", "the settings of the store", settings::settings)
+            .may(VO)
+            .gives::<settings::SettingsShape>(200),
+        put("/v1/settings", "put settings in force", settings::put)
+            .may(O)
+            .takes::<settings::SettingsBody>()
+            .gives::<settings::SettingsShape>(200)
+            .refuses(&["version_mismatch"]),
+    ]
+}
