@@ -135,6 +135,7 @@ CREATE TABLE jobs (
   error_version       INTEGER,
   error_code          TEXT,
   checkpoint_version  INTEGER,
+  payload_version     INTEGER,
   meta_version        INTEGER,
   created_at          INTEGER NOT NULL,
   started_at          INTEGER,
@@ -365,6 +366,7 @@ BEGIN
     WHEN NEW.error_version IS NOT OLD.error_version THEN RAISE(ABORT, 'jobs.error_version is not changed by hand; use the windlass command')
     WHEN NEW.error_code IS NOT OLD.error_code THEN RAISE(ABORT, 'jobs.error_code is not changed by hand; use the windlass command')
     WHEN NEW.checkpoint_version IS NOT OLD.checkpoint_version THEN RAISE(ABORT, 'jobs.checkpoint_version is not changed by hand; use the windlass command')
+    WHEN NEW.payload_version IS NOT OLD.payload_version THEN RAISE(ABORT, 'jobs.payload_version is not changed by hand; use the windlass command')
     WHEN NEW.meta_version IS NOT OLD.meta_version THEN RAISE(ABORT, 'jobs.meta_version is not changed by hand; use the windlass command')
     WHEN NEW.created_at IS NOT OLD.created_at THEN RAISE(ABORT, 'jobs.created_at is not changed by hand; use the windlass command')
     WHEN NEW.started_at IS NOT OLD.started_at THEN RAISE(ABORT, 'jobs.started_at is not changed by hand; use the windlass command')
@@ -478,6 +480,7 @@ BEGIN
     WHEN NEW.error_version IS NOT OLD.error_version THEN RAISE(ABORT, 'jobs.error_version is not changed by hand; use the windlass command')
     WHEN NEW.error_code IS NOT OLD.error_code THEN RAISE(ABORT, 'jobs.error_code is not changed by hand; use the windlass command')
     WHEN NEW.checkpoint_version IS NOT OLD.checkpoint_version THEN RAISE(ABORT, 'jobs.checkpoint_version is not changed by hand; use the windlass command')
+    WHEN NEW.payload_version IS NOT OLD.payload_version THEN RAISE(ABORT, 'jobs.payload_version is not changed by hand; use the windlass command')
     WHEN NEW.meta_version IS NOT OLD.meta_version THEN RAISE(ABORT, 'jobs.meta_version is not changed by hand; use the windlass command')
     WHEN NEW.created_at IS NOT OLD.created_at THEN RAISE(ABORT, 'jobs.created_at is not changed by hand; use the windlass command')
     WHEN NEW.started_at IS NOT OLD.started_at THEN RAISE(ABORT, 'jobs.started_at is not changed by hand; use the windlass command')
