@@ -471,6 +471,7 @@ async fn every_route_keeps_a_key_from_foreign_objects() {
                 "signal" => json!({ "name": "x" }),
                 "events" => json!({ "type": "x" }),
                 "claim" => json!({ "worker_id": "w" }),
+                "start" => json!({ "worker_id": "w", "assignment": 1, "epoch": 1 }),
                 "fail" => json!({ "lease_token": wrong, "error": "x" }),
                 "wait" => json!({ "lease_token": wrong, "for": "timer", "until": "1h" }),
                 "logs" => json!({ "lease_token": wrong, "lines": ["x"] }),

@@ -52,7 +52,7 @@ pub enum QueuesCommand {
     /// Hand out jobs of a queue again
     #[command(after_help = "Example:\n  windlass queues resume mail")]
     Resume(QueueArg),
-    /// Set the defaults of a queue's jobs, and how they reach workers; what is left out is unset, but for the mode
+    /// Set the mode of a queue and the defaults of its jobs; defaults left out are unset
     #[command(
         after_help = "Examples:\n  windlass queues set mail --max-retries 10 --timeout 2m\n  windlass queues set render --mode push"
     )]

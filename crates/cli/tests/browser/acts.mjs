@@ -143,17 +143,17 @@ await stage(async (page) => {
   await page.getByRole("button", { name: "Resume" }).click();
   await told(page, "goes on");
   await page.goto(`${url}/#/workers`);
-  const worker = page.locator("tr", { hasText: "w1" });
-  await worker.getByText("live").waitFor();
+  const listed = page.locator("tr", { hasText: "w1" });
+  await listed.getByText("live").waitFor();
   // A worker is drained after a question, and let go on without one.
-  await worker.getByRole("button", { name: "Drain" }).click();
+  await listed.getByRole("button", { name: "Drain" }).click();
   await confirm(page, "Drain");
   await told(page, "drains");
-  await worker.getByText("draining").waitFor();
+  await listed.getByText("draining").waitFor();
   assert.equal((await get("/v1/workers")).workers.find((known) => known.id === "w1").draining, true);
-  await worker.getByRole("button", { name: "Take jobs again" }).click();
+  await listed.getByRole("button", { name: "Take jobs again" }).click();
   await told(page, "takes jobs again");
-  await worker.getByText("live").waitFor();
+  await listed.getByText("live").waitFor();
   await page.goto(`${url}/#/jobs/00000000-0000-7000-8000-000000000000`);
   await page.getByText("There is no such job").waitFor();
 }, { allowed: [/404 \(Not Found/, /409 \(Conflict/] });
