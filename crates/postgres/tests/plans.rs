@@ -35,7 +35,7 @@ const PLANNED: &[Planned] = &[
     (
         "claim",
         CLAIM,
-        "'{default,bulk}', 500, 'w', '\\x00', 30000, NULL, '{}', '{}', '{}', 64, 7, true",
+        "'{default,bulk}', 500, 'w', '\\x00', 30000, NULL, '{}', '{}', '{}', 64, 7, true, NULL, NULL",
         &[
             "Index Scan using line_due on line",
             DUE,
@@ -49,13 +49,13 @@ const PLANNED: &[Planned] = &[
     (
         "claim",
         CLAIM,
-        "'{default}', 1, 'w', '\\x00', 30000, NULL, '{rare,mail}', '{}', '{}', 5000, 7, true",
+        "'{default}', 1, 'w', '\\x00', 30000, NULL, '{rare,mail}', '{}', '{}', 5000, 7, true, NULL, NULL",
         &["using line_due on line", DUE, "AND (due_at <= ", "ROW(due_at, id) >= ROW"],
     ),
     (
         "claim",
         CLAIM,
-        "'{default}', 10, 'w', '\\x00', 30000, '2026-01-01Z', '{}', '{2025-01-01Z,2025-01-01Z,2025-01-01Z,2025-01-01Z,2025-01-01Z,2025-01-01Z}', '{}', 64, 7, false",
+        "'{default}', 10, 'w', '\\x00', 30000, '2026-01-01Z', '{}', '{2025-01-01Z,2025-01-01Z,2025-01-01Z,2025-01-01Z,2025-01-01Z,2025-01-01Z}', '{}', 64, 7, false, '\\x00', 7",
         &["Index Scan using line_due on line", DUE],
     ),
     (

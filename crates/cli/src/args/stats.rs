@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 
 /// `windlass stats`
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
+#[command(args_conflicts_with_subcommands = true, disable_help_subcommand = true)]
 pub struct StatsArgs {
     /// What else to do with them
     #[command(subcommand)]
