@@ -120,6 +120,10 @@ pub async fn what_cannot_be_assigned_is_refused_each_for_itself(bed: Bed) {
         let answers = bed.store.assign(Assign { lapse_ms, ..assign.clone() }, at(1)).await;
         let last = answers.expect("the store answers").pop().expect("an answer per item");
         assert!(matches!(last, Err(Refusal::Invalid(_))), "{lapse_ms}: {last:?}");
+        // What is never right is said also to one whose term is over.
+        let answers = bed.store.assign(Assign { lapse_ms, ..assign.clone() }, at(3_600_000)).await;
+        let last = answers.expect("the store answers").pop().expect("an answer per item");
+        assert!(matches!(last, Err(Refusal::Invalid(_))), "{lapse_ms}: {last:?}");
     }
     let answers = bed.store.assign(assign, at(1)).await.expect("the store answers");
     let expected = [

@@ -96,12 +96,11 @@ impl ResignTerm {
 
 /// Whether a leader may assign under this epoch, with this time to start in milliseconds.
 pub fn may_assign(term: Option<&Term>, epoch: i64, lapse_ms: i64, now: Timestamp) -> Result<(), Refusal> {
-    match term {
-        Some(term) if term.allows(epoch, now) => {}
-        other => return Err(Refusal::StaleEpoch(other.map_or(0, |term| term.epoch))),
-    }
     within_ms("lapse", lapse_ms, 1, LEASE_MAX_MS)?;
-    Ok(())
+    match term {
+        Some(term) if term.allows(epoch, now) => Ok(()),
+        other => Err(Refusal::StaleEpoch(other.map_or(0, |term| term.epoch))),
+    }
 }
 
 fn held(term: Option<Term>, holder: &Who, epoch: i64, now: Timestamp) -> Result<Term, Refusal> {

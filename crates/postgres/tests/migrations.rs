@@ -293,7 +293,7 @@ fn a_guard_is_replaced_beside_a_system_at_work() {
                 let options = Options::new(&url).pool(2).timeout(std::time::Duration::from_secs(3));
                 bed.store = Arc::new(options.open().await.expect("a store"));
                 let hand = hand(&url).await;
-                hand.batch_execute("SET lock_timeout = '3s'").await.expect("a setting");
+                hand.batch_execute("SET lock_timeout = '1s'").await.expect("a setting");
                 let mut rounds = 0;
                 while !done.load(std::sync::atomic::Ordering::Relaxed) {
                     if n % 2 == 0 {
