@@ -11,6 +11,7 @@ mod wire;
 
 use serde_json::{Value, json};
 use std::process::Command;
+use std::time::Duration;
 use wire::hole::Hole;
 use wire::{Client, Place, Served, free_address, until};
 
@@ -109,6 +110,35 @@ fn another_leads_when_the_leader_ends_or_is_killed() {
     assert_eq!(epochs, [3, 2, 1], "every change is on record");
     drop((first, second, third));
     is_one_story(&place);
+}
+
+/// All that a leader does when there is nothing to do are a few transactions a second.
+#[test]
+fn an_idle_leader_asks_for_little() {
+    let place = Place::postgres();
+    let served = place.serve();
+    let mut client = served.client();
+    let yearly = json!({ "cron": "0 0 1 1 *", "job": { "kind": "tick" } }).to_string();
+    client.send("PUT", "/v1/schedules/yearly", "", &yearly).unwrap().is(200);
+    client.send("PUT", "/v1/queues/ticks", "", r#"{"mode":"push"}"#).unwrap().is(200);
+    until("it leads", || leads(&served));
+    // What a start reads once is not meant, and the database's own counts come late.
+    std::thread::sleep(Duration::from_secs(5));
+    place.on_database(
+        "CREATE TABLE public.before AS SELECT xact_commit + xact_rollback AS n, clock_timestamp() AS at
+         FROM pg_stat_database WHERE datname = current_database()",
+    );
+    std::thread::sleep(Duration::from_secs(15));
+    place.on_database(
+        "DO $$ DECLARE rate float; BEGIN
+           SELECT (d.xact_commit + d.xact_rollback - b.n) / extract(epoch FROM clock_timestamp() - b.at) INTO rate
+           FROM public.before b, pg_stat_database d WHERE d.datname = current_database();
+           IF rate > 12 THEN RAISE EXCEPTION 'an idle server runs % transactions a second', rate; END IF;
+           IF rate < 1 THEN RAISE EXCEPTION 'nothing was counted: % a second', rate; END IF;
+         END $$",
+    );
+    drop(served);
+    place.is_sound();
 }
 
 /// R4, R2: stopped past its term and continued, a leader that still believes to lead writes nothing.

@@ -90,6 +90,8 @@ pub async fn settings_out_of_bounds_are_refused(bed: Bed) {
         (Settings { missed_after_ms: 10, ..usual() }, "missed_after"),
         (Settings { missed_max: 0, ..usual() }, "missed_max"),
         (Settings { missed_max: 1_001, ..usual() }, "missed_max"),
+        (Settings { reassign_after_ms: 999, ..usual() }, "reassign_after"),
+        (Settings { reassign_after_ms: 86_400_001, ..usual() }, "reassign_after"),
         (Settings { trigger_events_kept_ms: 0, ..usual() }, "trigger_events_kept"),
         (Settings { webhook_tolerance_ms: 7_200_000, ..usual() }, "webhook_tolerance"),
         (Settings { webhooks_per_minute: 0, ..usual() }, "webhooks_per_minute"),

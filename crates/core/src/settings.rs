@@ -5,7 +5,7 @@
 
 use crate::job::Metadata;
 use crate::lease::LeaseMs;
-use crate::limits::{self, HORIZON_MS, Invalid};
+use crate::limits::{self, HORIZON_MS, Invalid, LEASE_MAX_MS};
 use crate::name::Actor;
 use crate::refusal::Refusal;
 use crate::registry::WriteAudit;
@@ -23,6 +23,9 @@ pub const WEBHOOKS_PER_MINUTE: u32 = 600;
 /// Most webhooks per minute that can be set.
 pub const WEBHOOKS_PER_MINUTE_MAX: i64 = 1_000_000;
 
+/// How long a worker has to start what it was assigned, in milliseconds.
+pub const REASSIGN_AFTER_MS: i64 = 10_000;
+
 /// The document. A field that an older version wrote nothing for has its default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -34,6 +37,8 @@ pub struct Settings {
     pub missed_after_ms: i64,
     /// The most missed slots that any schedule makes up for in one go, whatever its own `missed_max` says.
     pub missed_max: u32,
+    /// How long a worker has to start what it was assigned, in milliseconds. If it is gone by then, another gets the job.
+    pub reassign_after_ms: i64,
     /// How long a processed event of a trigger is kept, in milliseconds.
     pub trigger_events_kept_ms: i64,
     /// How far the timestamp of a webhook may be from now, in milliseconds.
@@ -48,6 +53,7 @@ impl Default for Settings {
             default_lease_ms: None,
             missed_after_ms: MISSED_AFTER_MS,
             missed_max: MISSED_MAX as u32,
+            reassign_after_ms: REASSIGN_AFTER_MS,
             trigger_events_kept_ms: EVENTS_KEPT_MS,
             webhook_tolerance_ms: WEBHOOK_TOLERANCE_MS,
             webhooks_per_minute: WEBHOOKS_PER_MINUTE,
@@ -63,6 +69,7 @@ impl Settings {
         }
         within_ms("missed_after", self.missed_after_ms, 1_000, 86_400_000)?;
         limits::within("missed_max", self.missed_max.into(), 1, MISSED_MAX)?;
+        within_ms("reassign_after", self.reassign_after_ms, 1_000, LEASE_MAX_MS)?;
         within_ms("trigger_events_kept", self.trigger_events_kept_ms, 60_000, HORIZON_MS)?;
         within_ms("webhook_tolerance", self.webhook_tolerance_ms, 1_000, 3_600_000)?;
         limits::within("webhooks_per_minute", self.webhooks_per_minute.into(), 1, WEBHOOKS_PER_MINUTE_MAX)?;

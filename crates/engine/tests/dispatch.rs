@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinSet;
+use windlass_core::settings::Settings;
 use windlass_core::{Actor, EventKind, JobId, QueueDefaults, QueueMode, Status};
 use windlass_engine::service::{Dispatcher, Leader};
 use windlass_engine::{Handler, Shutdown, Worker};
-use windlass_store::{DrainWorker, PutQueue, PutWorker};
+use windlass_store::{DrainWorker, PutQueue, PutSettings, PutWorker};
 
 async fn push(bed: &Bed, queue: &str) {
     let (defaults, actor) = (QueueDefaults::default(), Actor::api());
@@ -19,10 +20,12 @@ async fn push(bed: &Bed, queue: &str) {
 }
 
 /// A leader that assigns and works not: its tasks.
-fn leads(bed: &Bed, tasks: &mut JoinSet<()>, reassign_after_ms: i64) {
+async fn leads(bed: &Bed, tasks: &mut JoinSet<()>, reassign_after_ms: i64) {
+    let settings = Settings { reassign_after_ms, ..Settings::default() };
+    let put = PutSettings { settings, expected_version: 0, actor: Actor::api() };
+    bed.store.put_settings(put, None).await.expect("the store answers").expect("they are set");
     let leader = Leader::new(Arc::clone(&bed.store), who("leader")).ttl_ms(8_000);
-    let dispatcher =
-        Dispatcher::new(Arc::clone(&bed.store), leader.leading()).reassign_after_ms(reassign_after_ms);
+    let dispatcher = Dispatcher::new(Arc::clone(&bed.store), leader.leading());
     tasks.spawn(leader.run(Shutdown::new()));
     tasks.spawn(dispatcher.run(Shutdown::new()));
 }
@@ -100,7 +103,7 @@ on_every_store! {
     async fn the_least_loaded_worker_gets_the_next(bed: Bed) {
         push(&bed, "default").await;
         let mut tasks = JoinSet::new();
-        leads(&bed, &mut tasks, 10_000);
+        leads(&bed, &mut tasks, 10_000).await;
         let (small, large) = (Gate::new(), Gate::new());
         let worker = |n, gate: &Gate| Worker::new(Arc::clone(&bed.store)).queue("default", n).handle("work", gate.handler());
         let both = [Running::start(worker(1, &small)), Running::start(worker(3, &large))];
@@ -133,17 +136,19 @@ on_every_store! {
         }
     }
 
-    /// R8: assigned to one that is gone before it starts, a job becomes an orphan and then another's. A live worker keeps
-    /// what it was assigned, however late; a drained one gets nothing.
+    /// R8, R15: assigned to one that is gone before it starts, a job becomes an orphan after the time that is set, and then
+    /// another's. A live worker keeps what it was assigned, however late; a drained one gets nothing.
     #[test]
     async fn an_orphan_is_assigned_to_another(bed: Bed) {
         push(&bed, "default").await;
         reports(&bed, "gone", 1_500).await;
         let mut tasks = JoinSet::new();
-        leads(&bed, &mut tasks, 1_000);
+        leads(&bed, &mut tasks, 1_000).await;
         let id = bed.put("work").await;
         let assigned = bed.until_is(id, Status::Assigned).await;
         assert_eq!(assigned.job.worker_id, Some(who("gone")));
+        let until = assigned.job.updated_at.plus_ms(1_000);
+        assert_eq!(assigned.job.deadline_at, Some(until), "as the settings say");
         reports(&bed, "drained", 60_000).await;
         let drain = DrainWorker { id: who("drained"), drain: true, actor: Actor::api() };
         bed.store.drain_worker(drain, None).await.expect("the store answers");
@@ -162,7 +167,7 @@ on_every_store! {
         push(&bed, "default").await;
         reports(&bed, "dead", 60_000).await;
         let mut tasks = JoinSet::new();
-        leads(&bed, &mut tasks, 10_000);
+        leads(&bed, &mut tasks, 10_000).await;
         let id = bed.put_with("work", |facts| facts.lease_ms = windlass_core::LeaseMs::new(1_000).ok()).await;
         bed.until_is(id, Status::Assigned).await;
         let claim = windlass_store::ClaimMany::new(

@@ -27,6 +27,9 @@ pub(crate) struct SettingsWish {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 1000)]
     missed_max: Option<u32>,
+    /// How long a worker has to start what it was assigned; 10 s. If it is gone by then, another gets the job.
+    #[serde(default)]
+    reassign_after: Option<Span>,
     /// How long a processed event of a trigger is kept, and a duplicate of it known; 30 days.
     #[serde(default)]
     trigger_events_kept: Option<Span>,
@@ -58,6 +61,7 @@ pub(crate) struct SettingsFields {
     default_lease: Option<Span>,
     missed_after: Span,
     missed_max: u32,
+    reassign_after: Span,
     trigger_events_kept: Span,
     webhook_tolerance: Span,
     webhooks_per_minute: u32,
@@ -85,6 +89,7 @@ impl SettingsShape {
                 default_lease: settings.default_lease_ms.map(|lease| Span::from_ms(lease.get())),
                 missed_after: Span::from_ms(settings.missed_after_ms),
                 missed_max: settings.missed_max,
+                reassign_after: Span::from_ms(settings.reassign_after_ms),
                 trigger_events_kept: Span::from_ms(settings.trigger_events_kept_ms),
                 webhook_tolerance: Span::from_ms(settings.webhook_tolerance_ms),
                 webhooks_per_minute: settings.webhooks_per_minute,
@@ -111,6 +116,7 @@ pub(crate) async fn put(call: Call) -> Reply {
         default_lease_ms: lease_ms("default_lease", wish.default_lease)?,
         missed_after_ms: ms(wish.missed_after, usual.missed_after_ms),
         missed_max: wish.missed_max.unwrap_or(usual.missed_max),
+        reassign_after_ms: ms(wish.reassign_after, usual.reassign_after_ms),
         trigger_events_kept_ms: ms(wish.trigger_events_kept, usual.trigger_events_kept_ms),
         webhook_tolerance_ms: ms(wish.webhook_tolerance, usual.webhook_tolerance_ms),
         webhooks_per_minute: wish.webhooks_per_minute.unwrap_or(usual.webhooks_per_minute),

@@ -32,6 +32,7 @@ async fn settings_live_over_http() {
         for (bad, field) in [
             (json!({ "missed_max": 0 }), "missed_max"),
             (json!({ "default_lease": "1ms" }), "default_lease"),
+            (json!({ "reassign_after": "0s" }), "reassign_after"),
             (json!({ "webhook_tolerance": "2h" }), "webhook_tolerance"),
         ] {
             let refused = bed.put("/v1/settings", put(1, bad)).await.refused(422, "invalid");

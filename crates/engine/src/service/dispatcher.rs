@@ -4,8 +4,8 @@
 //! assigned belongs to its worker until that starts it; if the worker is gone by the time it should have, the sweeper makes
 //! the job an orphan, and it is assigned again here.
 
-use crate::service::Leading;
-use crate::shutdown::{Level, Shutdown};
+use crate::service::{Leading, LiveSettings};
+use crate::shutdown::Shutdown;
 use metrics::counter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,15 +28,13 @@ const FULL: Duration = Duration::from_millis(250);
 const PAGE: usize = 500;
 /// How many times it goes on in a look. What stands behind waits until jobs before it are gone.
 const PAGES: usize = 20;
-/// How long a worker has to start what it was assigned, in milliseconds.
-const REASSIGN_AFTER_MS: i64 = 10_000;
 
 /// Assigns jobs.
 #[derive(Debug)]
 pub struct Dispatcher {
     store: Arc<dyn Store>,
     leading: Leading,
-    reassign_after_ms: i64,
+    settings: LiveSettings,
 }
 
 /// What a look came to.
@@ -50,32 +48,14 @@ enum Looked {
 impl Dispatcher {
     /// Assigns jobs of this store while this process leads.
     pub fn new(store: Arc<dyn Store>, leading: Leading) -> Self {
-        Self { store, leading, reassign_after_ms: REASSIGN_AFTER_MS }
-    }
-
-    /// How long a worker has to start what it was assigned, in milliseconds, instead of ten seconds. If it is gone by then,
-    /// another gets the job.
-    #[must_use]
-    pub fn reassign_after_ms(mut self, ms: i64) -> Self {
-        self.reassign_after_ms = ms;
-        self
+        Self { settings: LiveSettings::new(Arc::clone(&store)), store, leading }
     }
 
     /// Assigns until it is to end.
     pub async fn run(mut self, shutdown: Shutdown) {
-        let ends = shutdown.reached(Level::Graceful);
-        tokio::pin!(ends);
-        loop {
-            let epoch = tokio::select! {
-                () = &mut ends => return,
-                epoch = self.leading.leads() => epoch,
-            };
-            let mut leading = self.leading.clone();
-            tokio::select! {
-                () = &mut ends => return,
-                () = leading.ends(epoch) => {}
-                () = self.dispatch(epoch) => {}
-            }
+        while let Some(reign) = self.leading.reign(&shutdown).await {
+            let epoch = reign.epoch();
+            reign.during(self.dispatch(epoch)).await;
         }
     }
 
@@ -145,7 +125,7 @@ impl Dispatcher {
 
     /// Assigns these, and answers how many moved. What was refused has changed since it was looked at.
     async fn assign(&self, epoch: i64, items: Vec<(JobId, Who)>) -> StoreResult<usize> {
-        let lapse_ms = self.reassign_after_ms;
+        let lapse_ms = self.settings.now().await.reassign_after_ms;
         let answers =
             self.store.assign(Assign { term: Leading::term(), epoch, items, lapse_ms }, None).await?;
         if let Some(Err(refusal @ Refusal::StaleEpoch(_))) = answers.first() {

@@ -6,7 +6,7 @@
 
 use crate::repeat::{jittered, repeat};
 use crate::service::Leading;
-use crate::shutdown::{Level, Shutdown};
+use crate::shutdown::Shutdown;
 use metrics::gauge;
 use std::future::Future;
 use std::sync::Arc;
@@ -93,20 +93,10 @@ impl<R: Reader> Follower<R> {
 
     /// Follows until it is to end.
     pub async fn run(mut self, shutdown: Shutdown) {
-        let ends = shutdown.reached(Level::Graceful);
-        tokio::pin!(ends);
         let mut silent = false;
-        loop {
-            let epoch = tokio::select! {
-                () = &mut ends => return,
-                epoch = self.leading.leads() => epoch,
-            };
-            let mut leading = self.leading.clone();
-            let ended = tokio::select! {
-                () = &mut ends => return,
-                () = leading.ends(epoch) => Ok(()),
-                ended = self.follow(epoch) => ended,
-            };
+        while let Some(reign) = self.leading.reign(&shutdown).await {
+            let epoch = reign.epoch();
+            let ended = reign.during(self.follow(epoch)).await.unwrap_or(Ok(()));
             match ended {
                 Ok(()) => silent = false,
                 Err(error) if !silent => {

@@ -1,4 +1,4 @@
-//! One leader at a time: whoever holds the term of that name.
+//! One leader at a time: the process that holds the term of that name.
 //!
 //! Nothing is safe because of what happens here. Every write of a leader carries its epoch, and the store refuses one that
 //! is over, in the transaction that would write. What happens here makes that rare: a process that cannot renew its term
@@ -66,9 +66,42 @@ impl Leading {
         }
     }
 
+    /// Waits until this process leads, for work that it does only then; none when the process is to end.
+    pub async fn reign(&mut self, shutdown: &Shutdown) -> Option<Reign> {
+        let epoch = tokio::select! {
+            () = shutdown.reached(Level::Graceful) => return None,
+            epoch = self.leads() => epoch,
+        };
+        Some(Reign { epoch, leading: self.clone(), shutdown: shutdown.clone() })
+    }
+
     /// The name of the term, for writes that carry its epoch.
     pub fn term() -> Name {
         Name::parse("term", TERM).unwrap_or_else(|_| unreachable!("it is a name"))
+    }
+}
+
+/// A time in which this process leads, under one epoch.
+#[derive(Debug)]
+pub struct Reign {
+    epoch: i64,
+    leading: Leading,
+    shutdown: Shutdown,
+}
+
+impl Reign {
+    /// What every write of this time carries.
+    pub fn epoch(&self) -> i64 {
+        self.epoch
+    }
+
+    /// Does this work until it is done. None if the time is over before: the work is then dropped where it stands.
+    pub async fn during<T>(mut self, work: impl Future<Output = T>) -> Option<T> {
+        tokio::select! {
+            () = self.shutdown.reached(Level::Graceful) => None,
+            () = self.leading.ends(self.epoch) => None,
+            done = work => Some(done),
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Fires schedules whose slot has come, while this process leads.
 
 use crate::service::{Leading, LiveSettings};
-use crate::shutdown::{Level, Shutdown};
+use crate::shutdown::Shutdown;
 use futures_util::StreamExt;
 use futures_util::stream;
 use std::sync::Arc;
@@ -35,19 +35,9 @@ impl Scheduler {
 
     /// Fires until it is to end.
     pub async fn run(mut self, shutdown: Shutdown) {
-        let ends = shutdown.reached(Level::Graceful);
-        tokio::pin!(ends);
-        loop {
-            let epoch = tokio::select! {
-                () = &mut ends => return,
-                epoch = self.leading.leads() => epoch,
-            };
-            let mut leading = self.leading.clone();
-            tokio::select! {
-                () = &mut ends => return,
-                () = leading.ends(epoch) => {}
-                () = self.fire(epoch) => {}
-            }
+        while let Some(reign) = self.leading.reign(&shutdown).await {
+            let epoch = reign.epoch();
+            reign.during(self.fire(epoch)).await;
         }
     }
 

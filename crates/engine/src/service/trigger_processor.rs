@@ -1,7 +1,7 @@
 //! Makes the jobs of events that could not be processed when they came, and removes old events, while this process leads.
 
 use crate::service::{Leading, LiveSettings};
-use crate::shutdown::{Level, Shutdown};
+use crate::shutdown::Shutdown;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -32,19 +32,9 @@ impl TriggerProcessor {
 
     /// Processes until it is to end.
     pub async fn run(mut self, shutdown: Shutdown) {
-        let ends = shutdown.reached(Level::Graceful);
-        tokio::pin!(ends);
-        loop {
-            let epoch = tokio::select! {
-                () = &mut ends => return,
-                epoch = self.leading.leads() => epoch,
-            };
-            let mut leading = self.leading.clone();
-            tokio::select! {
-                () = &mut ends => return,
-                () = leading.ends(epoch) => {}
-                () = self.process(epoch) => {}
-            }
+        while let Some(reign) = self.leading.reign(&shutdown).await {
+            let epoch = reign.epoch();
+            reign.during(self.process(epoch)).await;
         }
     }
 
