@@ -246,8 +246,10 @@ fn dead_rows_that_pile_up_are_told() {
     // One job is asked for as anybody does; the others are its copies, for which the guard would take a minute.
     database.within(
         "BEGIN; SELECT windlass.enqueue('k'); SET LOCAL session_replication_role = replica;
-         INSERT INTO windlass.jobs SELECT (jsonb_populate_record(j, jsonb_build_object('id', windlass.uuidv7()))).*
-         FROM windlass.jobs j, generate_series(1, 51000); ROLLBACK",
+         WITH copies AS MATERIALIZED (
+           SELECT jsonb_populate_record(j, jsonb_build_object('id', gen_random_uuid())) AS job
+           FROM windlass.jobs j, generate_series(1, 51000))
+         INSERT INTO windlass.jobs SELECT (job).* FROM copies; ROLLBACK",
     );
     wait_for(|| said(&bed, &store, "vacuum")["level"] != "ok");
     assert_said(&said(&bed, &store, "vacuum"), "warning", "51001 dead", "VACUUM jobs");

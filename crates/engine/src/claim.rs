@@ -1,24 +1,27 @@
 //! Claiming: at once when there is a hint or room, and now and then without either, because hints can be lost.
 
 use crate::attempt::Attempt;
-use crate::engine::Shared;
+use crate::due_timers::DueTimers;
 use crate::health;
-use crate::lanes::{self, Asked, DEEP, Line, Ready};
+use crate::holdings::Holdings;
+use crate::lanes::{self, Asked, DEEP, Line, Lines, Ready};
 use crate::leases::Held;
 use crate::metrics::Kinds;
-use crate::offer::{Came, OfferReply, OpenOffer, OpenOffers};
+use crate::offer::{Came, OfferReply, Offers, OpenOffer, OpenOffers};
+use crate::policy::LivePolicies;
+use crate::profile::Profile;
+use crate::reach::Reach;
 use crate::repeat::{Pause, jittered};
 use crate::run::{Bounds, at};
-use crate::settle::Ended;
-use crate::shutdown::Level;
+use crate::shutdown::{Ending, Level};
 use futures_util::future::Either;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use windlass_core::decide::Claim;
-use windlass_core::{LeaseMs, Name, Outcome, RunAt, Timestamp};
-use windlass_store::{ClaimMany, Claimed, StoreError, fresh};
+use windlass_core::{LeaseMs, Name, Timestamp};
+use windlass_store::{ClaimMany, Claimed, StoreError};
 
 /// How often an idle worker looks without being told to.
 const IDLE: Duration = Duration::from_secs(1);
@@ -27,18 +30,55 @@ const BUSY: Duration = Duration::from_millis(20);
 /// How long a claim that may have happened is asked again while the worker ends.
 const LAST_PATIENCE: Duration = Duration::from_secs(5);
 
+/// Who claims.
+pub(crate) struct Claimer {
+    pub(crate) reach: Arc<Reach>,
+    pub(crate) holdings: Arc<Holdings>,
+    pub(crate) profile: Arc<Profile>,
+    pub(crate) lines: Arc<Lines>,
+    pub(crate) policies: Arc<LivePolicies>,
+    /// Where this worker says that it waits.
+    pub(crate) offers: Offers,
+    /// When jobs that this worker let go are due again.
+    pub(crate) soon: Arc<DueTimers>,
+    pub(crate) ending: Ending,
+}
+
+impl Claimer {
+    fn offers(&self) -> OpenOffers {
+        OpenOffers::new(self.offers.clone(), Arc::clone(&self.profile), self.reach.runtime.clone())
+    }
+
+    fn is_working(&self) -> bool {
+        self.ending.level() == Level::Working
+    }
+
+    /// Says that it is drained when nothing can come any more, and not before.
+    fn show_drained(&self, nothing_comes: bool) {
+        let is_draining = self.holdings.is_draining();
+        if nothing_comes || !is_draining {
+            self.reach.health.set_drained(is_draining);
+        }
+    }
+
+    /// Gives back what was claimed ahead and has found no lane for too long.
+    fn give_back_late(&self) {
+        self.holdings.give_back(self.lines.take_back(Some(Instant::now())));
+    }
+}
+
 /// Claims until the worker is to end.
-pub(crate) async fn run(shared: Arc<Shared>) {
-    let mut hints = shared.source.hints().due;
+pub(crate) async fn run(claimer: Arc<Claimer>) {
+    let mut hints = claimer.reach.source.hints().due;
     let (mut hinted, mut polled) = (true, false);
     let mut poll = IDLE;
-    let (mut brought, mut made) = (Brought::default(), OpenOffers::new(&shared));
-    while shared.level() == Level::Working {
+    let (mut brought, mut made) = (Brought::default(), claimer.offers());
+    while claimer.is_working() {
         if hinted {
             hints.borrow_and_update();
         }
         made.withdraw();
-        let found = round(&shared, &mut brought).await;
+        let found = round(&claimer, &mut brought).await;
         if found.more {
             continue;
         }
@@ -52,48 +92,51 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         let listen = hinted && found.room;
         let poll_at = Instant::now() + jittered(poll);
         polled = loop {
-            made.make(&shared);
+            if claimer.holdings.may_take() {
+                made.make(&claimer.lines);
+            }
+            claimer.show_drained(made.is_empty() && brought.ahead.is_none());
             // Jobs come into the lines by this loop alone, so the first of them to leave is known here.
-            let leave_at = shared.lines.iter().filter_map(|line| line.leave_at()).min();
+            let leave_at = claimer.lines.iter().filter_map(|line| line.leave_at()).min();
             tokio::select! {
-                () = shared.ending(Level::Graceful) => break false,
-                () = shared.work.notified() => break false,
-                () = shared.soon.next() => break false,
+                () = claimer.ending.reached(Level::Graceful) => break false,
+                () = claimer.holdings.room.notified() => break false,
+                () = claimer.soon.next() => break false,
                 () = tokio::time::sleep_until(poll_at) => break true,
                 changed = hints.changed(), if listen => {
                     hinted = changed.is_ok();
                     break false;
                 }
-                (one, told) = made.answered() => take_in(&shared, &mut brought, one, told).await,
-                () = brought.came_ahead(&shared) => break false,
-                () = at(leave_at) => give_back_late(&shared),
+                (one, told) = made.answered() => take_in(&claimer, &mut brought, one, told).await,
+                () = brought.came_ahead(&claimer) => break false,
+                () = at(leave_at) => claimer.give_back_late(),
             }
         };
     }
     made.withdraw();
     while !made.is_empty() {
         let (one, told) = made.answered().await;
-        take_in(&shared, &mut brought, one, told).await;
+        take_in(&claimer, &mut brought, one, told).await;
     }
-    brought.admit(&shared);
+    brought.admit(&claimer);
     if brought.ahead.is_some() {
-        brought.came_ahead(&shared).await;
+        brought.came_ahead(&claimer).await;
     }
 }
 
 /// Takes in what came of an offer. Where nobody knows, the store does.
-async fn take_in(shared: &Arc<Shared>, brought: &mut Brought, made: OpenOffer, told: OfferReply) {
+async fn take_in(claimer: &Arc<Claimer>, brought: &mut Brought, made: OpenOffer, told: OfferReply) {
     let OfferReply { since, came } = told;
     let came = match came {
         Came::Job(held) => Some((since, vec![*held])),
         Came::Nothing => None,
         Came::Unknown => {
             let (queue, under) = (made.queue().clone(), made.claim().clone());
-            claim(shared, vec![queue], 1, under, Some(since)).await
+            claim(claimer, vec![queue], 1, under, Some(since)).await
         }
     };
     if let Some((sent, claimed)) = came {
-        admit(shared, &mut brought.kinds, sent, claimed);
+        admit(claimer, &mut brought.kinds, sent, claimed);
     }
 }
 
@@ -118,14 +161,14 @@ struct Brought {
 }
 
 impl Brought {
-    fn admit(&mut self, shared: &Arc<Shared>) {
+    fn admit(&mut self, claimer: &Arc<Claimer>) {
         if let Some((sent, claimed, _asked)) = self.answer.take() {
-            admit(shared, &mut self.kinds, sent, claimed);
+            admit(claimer, &mut self.kinds, sent, claimed);
         }
     }
 
     /// Takes in what the claim ahead brings; never comes if there is none.
-    async fn came_ahead(&mut self, shared: &Arc<Shared>) {
+    async fn came_ahead(&mut self, claimer: &Arc<Claimer>) {
         match &mut self.ahead {
             None => std::future::pending().await,
             Some(ahead) => {
@@ -134,7 +177,7 @@ impl Brought {
                 if let Some((sent, claimed)) = answered {
                     line.note(claimed.len(), claimed.len() >= max);
                     self.answer = Some((sent, claimed, asked));
-                    self.admit(shared);
+                    self.admit(claimer);
                 }
             }
         }
@@ -152,40 +195,40 @@ struct Ahead {
 impl Ahead {
     /// None if there is no room for many more.
     #[expect(clippy::disallowed_methods, reason = "it is awaited; one that panicked has brought nothing")]
-    fn of(shared: &Arc<Shared>, line: &Arc<Line>) -> Option<Self> {
+    fn of(claimer: &Arc<Claimer>, line: &Arc<Line>) -> Option<Self> {
         let max = line.room(Instant::now());
         if max < DEEP {
             return None;
         }
-        let (asked, line, shared) = (Asked::of(&[line], max), Arc::clone(line), Arc::clone(shared));
+        let (asked, line, claimer) = (Asked::of(&[line], max), Arc::clone(line), Arc::clone(claimer));
         let queue = line.queue.clone();
         let claiming = tokio::spawn(async move {
-            let under = fresh_claim(&shared);
-            claim(&shared, vec![queue], max, under, None).await
+            let under = claimer.profile.fresh_claim();
+            claim(&claimer, vec![queue], max, under, None).await
         });
         Some(Self { line, asked, max, claiming })
     }
 }
 
 /// One round of claims. What the last one brought may stay behind if there is room for more, until that is asked for.
-async fn round(shared: &Arc<Shared>, brought: &mut Brought) -> Found {
-    let found = claim_all(shared, brought).await;
+async fn round(claimer: &Arc<Claimer>, brought: &mut Brought) -> Found {
+    let found = claim_all(claimer, brought).await;
     if !found.more {
-        brought.admit(shared);
+        brought.admit(claimer);
     }
     found
 }
 
 /// One claim for every line that is known to have more, and one for all others together.
-async fn claim_all(shared: &Arc<Shared>, brought: &mut Brought) -> Found {
+async fn claim_all(claimer: &Arc<Claimer>, brought: &mut Brought) -> Found {
     let mut found = Found::default();
-    if shared.is_draining() || shared.is_choked() {
+    if !claimer.holdings.may_take() {
         return found;
     }
-    give_back_late(shared);
+    claimer.give_back_late();
     let now = Instant::now();
     let open: Vec<(&Arc<Line>, usize)> =
-        shared.lines.iter().map(|line| (line, line.room(now))).filter(|(_, room)| *room > 0).collect();
+        claimer.lines.iter().map(|line| (line, line.room(now))).filter(|(_, room)| *room > 0).collect();
     let (hot, cold): (Vec<_>, Vec<_>) = open.into_iter().partition(|(line, _)| line.is_hot());
     found.room = !hot.is_empty() || !cold.is_empty();
     let alone = hot.into_iter().map(|(line, room)| (vec![line], room));
@@ -193,7 +236,7 @@ async fn claim_all(shared: &Arc<Shared>, brought: &mut Brought) -> Found {
     let least = cold.iter().map(|(_, room)| *room).min();
     let together = least.map(|room| (cold.into_iter().map(|(line, _)| line).collect(), room));
     for (lines, max) in alone.chain(together) {
-        if shared.level() > Level::Working {
+        if !claimer.is_working() {
             break;
         }
         let ahead =
@@ -207,7 +250,7 @@ async fn claim_all(shared: &Arc<Shared>, brought: &mut Brought) -> Found {
                 (
                     Asked::of(&lines, max),
                     max,
-                    Either::Right(claim(shared, queues, max, fresh_claim(shared), None)),
+                    Either::Right(claim(claimer, queues, max, claimer.profile.fresh_claim(), None)),
                 )
             }
         };
@@ -215,9 +258,9 @@ async fn claim_all(shared: &Arc<Shared>, brought: &mut Brought) -> Found {
             && brought.ahead.is_none()
             && line.is_deep()
         {
-            brought.ahead = Ahead::of(shared, line);
+            brought.ahead = Ahead::of(claimer, line);
         }
-        let answered = tokio::join!(biased; claiming, async { brought.admit(shared) }).0;
+        let answered = tokio::join!(biased; claiming, async { brought.admit(claimer) }).0;
         let Some((sent, claimed)) = answered else { break };
         let full = claimed.len() >= max;
         for line in &lines {
@@ -228,89 +271,88 @@ async fn claim_all(shared: &Arc<Shared>, brought: &mut Brought) -> Found {
         found.more |= full;
         brought.answer = Some((sent, claimed, asked));
         if !full {
-            brought.admit(shared);
+            brought.admit(claimer);
         }
     }
     found
 }
 
-/// A claim of this worker that was never used.
-pub(crate) fn fresh_claim(shared: &Shared) -> Claim {
-    Claim { worker: shared.identity.clone(), secret: fresh::secret(), lease_ms: shared.lease }
-}
-
 /// Claims until the store answers. The same secret again returns what it already holds, so a lost answer loses nothing; since
 /// when it may hold something is `unknown`, if anybody has used it before.
 async fn claim(
-    shared: &Shared,
+    claimer: &Claimer,
     queues: Vec<Name>,
     max: usize,
     claim: Claim,
     mut unknown: Option<Instant>,
 ) -> Option<(Instant, Vec<Claimed>)> {
-    let request = ClaimMany { queues, kinds: shared.kinds.clone(), max, claim };
+    let request = ClaimMany { queues, kinds: claimer.profile.kinds.clone(), max, claim };
     let (mut pause, mut patience) = (Pause::default(), None);
     loop {
         // Leases count from the first call that may have been carried out.
         let sent = unknown.unwrap_or_else(Instant::now);
-        match shared.ask(shared.source.claim(request.clone())).await {
+        match claimer.reach.ask(claimer.reach.source.claim(request.clone())).await {
             Ok(claimed) => {
-                shared.health.answered(health::Line::Work);
+                claimer.reach.health.answered(health::Line::Work);
                 if !claimed.is_empty() {
-                    shared.metrics.claim_batch.record(claimed.len() as f64);
+                    claimer.holdings.metrics.claim_batch.record(claimed.len() as f64);
                 }
                 return Some((sent, claimed));
             }
             Err(error) => {
-                shared.health.failed(health::Line::Work, &error);
+                claimer.reach.health.failed(health::Line::Work, &error);
                 if matches!(error, StoreError::Indeterminate(_)) {
                     unknown = Some(sent);
                 }
             }
         }
-        if shared.level() > Level::Working {
+        if !claimer.is_working() {
             // Only what may have happened is worth asking about any more.
             let until = *patience.get_or_insert_with(|| Instant::now() + LAST_PATIENCE);
-            if unknown.is_none() || shared.level() == Level::Now || Instant::now() >= until {
+            if unknown.is_none() || claimer.ending.level() == Level::Now || Instant::now() >= until {
                 return None;
             }
         }
         tokio::select! {
             () = tokio::time::sleep(pause.next()) => {}
-            () = shared.ending(Level::Graceful), if patience.is_none() => {}
+            () = claimer.ending.reached(Level::Graceful), if patience.is_none() => {}
         }
     }
 }
 
 /// Takes what was claimed into its lines. What cannot be run here goes back at once.
-fn admit(shared: &Arc<Shared>, kinds: &mut Kinds, sent: Instant, claimed: Vec<Claimed>) {
+fn admit(claimer: &Arc<Claimer>, kinds: &mut Kinds, sent: Instant, claimed: Vec<Claimed>) {
     if claimed.is_empty() {
         return;
     }
-    let (policies, working, now) = (shared.policies(), shared.level() == Level::Working, Instant::now());
+    let (policies, working, now) = (claimer.policies.now(), claimer.is_working(), Instant::now());
     // A worker has a few lines: to look for one costs less than to hash its name.
-    let mut lines: Vec<Vec<Ready>> = shared.lines.iter().map(|_| Vec::new()).collect();
+    let mut lines: Vec<Vec<Ready>> = claimer.lines.iter().map(|_| Vec::new()).collect();
     let (mut leases, mut back) = (Vec::with_capacity(claimed.len()), Vec::new());
     for held in claimed {
         let policy = policies.of(&held.facts);
-        let lease_ms = policy.lease_ms.unwrap_or(shared.lease);
+        let lease_ms = policy.lease_ms.unwrap_or(claimer.profile.lease);
         let claimed_for = lease_of(&held, lease_ms);
         let timeout = policy
             .timeout_ms
             .filter(|ms| *ms > 0)
             .and_then(|ms| u64::try_from(ms).ok())
             .map(Duration::from_millis);
+        // The store counts a job's own timeout from the claim. What only this worker says counts from the handler's begin:
+        // else one that is shorter than a claim takes would never let it begin.
+        let (own, workers) = if held.facts.timeout_ms.is_some() { (timeout, None) } else { (None, timeout) };
         let bounds = Bounds {
-            timeout_at: timeout.and_then(|timeout| sent.checked_add(timeout)),
-            cancel_grace: Some(shared.cancel_grace),
+            timeout_at: own.and_then(|timeout| sent.checked_add(timeout)),
+            timeout: workers,
+            cancel_grace: Some(claimer.profile.cancel_grace),
             backoff: if held.facts.backoff.is_some() { None } else { policy.backoff },
         };
         let (metrics, waited) = (kinds.get(&held.job.queue, &held.job.kind), waited(&held));
         let patience = lanes::patience(claimed_for, timeout);
-        let attempt = Attempt::new(Arc::clone(&shared.source), held, Some(now));
+        let attempt = Attempt::new(Arc::clone(&claimer.reach.source), held, Some(now));
         leases.push(Held::new(attempt.clone(), lease_ms, sent, claimed_for, bounds.timeout_at));
-        let line = shared.lines.iter().position(|line| line.queue == attempt.job().queue);
-        match (shared.handlers.get(attempt.kind()), line) {
+        let line = claimer.lines.iter().position(|line| line.queue == attempt.job().queue);
+        match (claimer.profile.handlers.get(attempt.kind()), line) {
             (Some(handler), Some(line)) if working => {
                 let (handler, leave_at) = (handler.clone(), now + patience);
                 lines[line].push(Ready { attempt, handler, bounds, metrics, waited, patience, leave_at });
@@ -318,30 +360,13 @@ fn admit(shared: &Arc<Shared>, kinds: &mut Kinds, sent: Instant, claimed: Vec<Cl
             _ => back.push(attempt),
         }
     }
-    shared.leases.insert(leases);
-    for (line, jobs) in shared.lines.iter().zip(lines) {
+    claimer.holdings.leases.insert(leases);
+    for (line, jobs) in claimer.lines.iter().zip(lines) {
         if !jobs.is_empty() {
-            line.admit(shared, jobs);
+            line.admit(&claimer.reach.runtime, &claimer.holdings, jobs);
         }
     }
-    give_back(shared, back);
-}
-
-/// Gives back what was claimed ahead and has found no lane for too long.
-pub(crate) fn give_back_late(shared: &Shared) {
-    let now = Instant::now();
-    for line in &shared.lines {
-        give_back(shared, line.take_back(Some(now)));
-    }
-}
-
-/// Gives back attempts that have not begun.
-pub(crate) fn give_back(shared: &Shared, attempts: impl IntoIterator<Item = Attempt>) {
-    for attempt in attempts {
-        if attempt.control().move_to(crate::control::Standing::GivenBack) {
-            shared.settle(Ended { attempt, outcome: Outcome::Release(RunAt::Now) });
-        }
-    }
+    claimer.holdings.give_back(back);
 }
 
 /// How long the store gave the lease for: the job's own, and never past its timeout.

@@ -79,8 +79,9 @@ impl Board {
     }
 
     pub(crate) fn set_drained(&self, drained: bool) {
-        self.drained.store(drained, Ordering::Release);
-        self.show(Health::Ready);
+        if self.drained.swap(drained, Ordering::AcqRel) != drained {
+            self.show(Health::Ready);
+        }
     }
 
     pub(crate) fn stop(&self) {

@@ -3,9 +3,10 @@
 
 use crate::attempt::is_loss;
 use crate::control::Standing;
-use crate::engine::Shared;
 use crate::health;
+use crate::holdings::Holdings;
 use crate::leases::Held;
+use crate::reach::Reach;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,23 +20,23 @@ use windlass_store::{Extend, Extended, StoreError};
 const BUSY_AGAIN: Duration = Duration::from_millis(500);
 
 /// Renews until the worker has ended. Renewals run beside each other: a slow one delays no other.
-pub(crate) async fn renew(shared: Arc<Shared>) {
+pub(crate) async fn renew(reach: Arc<Reach>, holdings: Arc<Holdings>) {
     let mut sent = FuturesUnordered::new();
     loop {
         tokio::select! {
-            () = shared.leases.renewal() => {}
+            () = holdings.leases.renewal() => {}
             Some(()) = sent.next() => continue,
         }
         // Leases of different lengths are renewed each for its own.
         let mut lengths: BTreeMap<LeaseMs, Vec<Held>> = BTreeMap::new();
-        for lease in shared.leases.due(Instant::now()) {
+        for lease in holdings.leases.due(Instant::now()) {
             lengths.entry(lease.lease_ms).or_default().push(lease);
         }
         for (lease_ms, leases) in lengths {
             // Its answer moves this; without one the next renewal is due when this one is given up.
-            shared.leases.again_at(&leases, Instant::now() + patience(lease_ms));
+            holdings.leases.again_at(&leases, Instant::now() + patience(lease_ms));
             for chunk in leases.chunks(BATCH_MAX) {
-                sent.push(extend(&shared, lease_ms, chunk.to_vec()));
+                sent.push(extend(&reach, &holdings, lease_ms, chunk.to_vec()));
             }
         }
     }
@@ -51,7 +52,7 @@ fn patience(lease_ms: LeaseMs) -> Duration {
     full(lease_ms) / 3
 }
 
-async fn extend(shared: &Shared, lease_ms: LeaseMs, leases: Vec<Held>) {
+async fn extend(reach: &Reach, holdings: &Holdings, lease_ms: LeaseMs, leases: Vec<Held>) {
     let request = Extend {
         leases: leases.iter().map(|l| (l.attempt.job_id(), l.attempt.lease_token())).collect(),
         extend_ms: lease_ms,
@@ -59,33 +60,33 @@ async fn extend(shared: &Shared, lease_ms: LeaseMs, leases: Vec<Held>) {
     let sent = Instant::now();
     // A renewal may be sent twice.
     let call = async {
-        match shared.renewal_store.get() {
+        match reach.renewal_store.get() {
             Some(renewal_store) => renewal_store.extend(request, None).await,
-            None => shared.ask(shared.source.extend(request)).await,
+            None => reach.ask(reach.source.extend(request)).await,
         }
     };
     let answer = tokio::time::timeout(patience(lease_ms), call).await;
     match answer.unwrap_or_else(|_| Err(StoreError::Unavailable("a renewal took too long".into()))) {
         Ok(answers) => {
-            shared.health.answered(health::Line::Beat);
+            reach.health.answered(health::Line::Beat);
             for (lease, answer) in leases.iter().zip(answers) {
-                heard(shared, lease, answer, sent);
+                heard(holdings, lease, answer, sent);
             }
         }
         Err(error) => {
-            shared.health.failed(health::Line::Beat, &error);
-            shared
+            reach.health.failed(health::Line::Beat, &error);
+            holdings
                 .leases
                 .again_at(&leases, Instant::now() + (full(lease_ms) / 12).min(Duration::from_secs(2)));
         }
     }
 }
 
-fn heard(shared: &Shared, lease: &Held, answer: Result<Extended, Refusal>, sent: Instant) {
+fn heard(holdings: &Holdings, lease: &Held, answer: Result<Extended, Refusal>, sent: Instant) {
     let control = lease.attempt.control();
     match answer {
         Ok(extended) => {
-            shared.leases.renewed(&lease.attempt, sent);
+            holdings.leases.renewed(&lease.attempt, sent);
             if extended.cancel_requested {
                 control.cancel();
             }
@@ -93,35 +94,35 @@ fn heard(shared: &Shared, lease: &Held, answer: Result<Extended, Refusal>, sent:
         // Another transaction holds its row: this one is asked for again by itself, soon.
         Err(Refusal::Busy) => {
             let soon = (full(lease.lease_ms) / 12).min(BUSY_AGAIN);
-            shared.leases.again_at(std::slice::from_ref(lease), Instant::now() + soon);
+            holdings.leases.again_at(std::slice::from_ref(lease), Instant::now() + soon);
         }
         // Its runner settles it just now, or has: that answer counts.
         Err(_) if control.standing() != Standing::Running => {
-            shared.leases.again_at(std::slice::from_ref(lease), Instant::now() + Duration::from_secs(1));
+            holdings.leases.again_at(std::slice::from_ref(lease), Instant::now() + Duration::from_secs(1));
         }
         // Completed in the handler's own transaction: what is left of the handler is no matter of the lease.
-        Err(Refusal::Finished(Status::Completed)) => shared.leases.remove([&lease.attempt]),
-        Err(refusal) if is_loss(&refusal) => lose(shared, lease, &refusal.to_string()),
+        Err(Refusal::Finished(Status::Completed)) => holdings.leases.remove([&lease.attempt]),
+        Err(refusal) if is_loss(&refusal) => lose(holdings, lease, &refusal.to_string()),
         Err(refusal) => {
             tracing::error!(job = %lease.attempt.job_id(), %refusal, "a renewal was refused");
-            shared.leases.again_at(std::slice::from_ref(lease), Instant::now() + Duration::from_secs(1));
+            holdings.leases.again_at(std::slice::from_ref(lease), Instant::now() + Duration::from_secs(1));
         }
     }
 }
 
-fn lose(shared: &Shared, lease: &Held, why: &str) {
+fn lose(holdings: &Holdings, lease: &Held, why: &str) {
     if lease.attempt.control().move_to(Standing::Lost) {
         let (job, attempt) = (lease.attempt.job_id(), lease.attempt.number());
         tracing::warn!(%job, attempt, why, "the lease is lost; the handler is dropped and its result discarded");
     }
-    shared.leases.remove([&lease.attempt]);
+    holdings.leases.remove([&lease.attempt]);
 }
 
 /// Ends attempts whose lease was not renewed in time, by this process's own clock: until the worker has ended.
-pub(crate) async fn watch(shared: Arc<Shared>) {
+pub(crate) async fn watch(holdings: Arc<Holdings>) {
     loop {
-        shared.leases.expiry().await;
-        for (attempt, in_grace) in shared.leases.expired(Instant::now()) {
+        holdings.leases.expiry().await;
+        for (attempt, in_grace) in holdings.leases.expired(Instant::now()) {
             // Within the grace only this worker may act: it gives the job back as soon as the handler is gone.
             let to = if in_grace { Standing::GivenBack } else { Standing::Lost };
             if attempt.control().move_to(to) {
@@ -129,9 +130,9 @@ pub(crate) async fn watch(shared: Arc<Shared>) {
                 tracing::warn!(%job, attempt = number, "the lease ran out before it was renewed; the handler is dropped");
             }
             if in_grace {
-                shared.metrics.lease_lost.increment(1);
+                holdings.metrics.lease_lost.increment(1);
             } else {
-                shared.leases.remove([&attempt]);
+                holdings.leases.remove([&attempt]);
             }
         }
     }

@@ -5,15 +5,15 @@
 
 use crate::attempt::Attempt;
 use crate::control::Standing;
-use crate::engine::Shared;
 use crate::handler::Handler;
+use crate::holdings::{Ended, Holdings};
 use crate::metrics::{KindMetrics, outcome_word};
 use crate::run::{Bounds, drive};
-use crate::settle::Ended;
 use crate::task;
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tokio::runtime::Handle;
 use tokio::time::Instant;
 use windlass_core::limits::CLAIM_MAX;
 use windlass_core::{Name, Outcome, RunAt};
@@ -156,7 +156,7 @@ impl Line {
     }
 
     /// Takes claimed jobs in and opens lanes for them.
-    pub(crate) fn admit(self: &Arc<Self>, shared: &Arc<Shared>, jobs: Vec<Ready>) {
+    pub(crate) fn admit(self: &Arc<Self>, runtime: &Handle, holdings: &Arc<Holdings>, jobs: Vec<Ready>) {
         let mut state = self.lock();
         state.reach = jobs.iter().map(|ready| ready.patience).min();
         state.ready.extend(jobs);
@@ -164,8 +164,8 @@ impl Line {
         state.lanes += open;
         drop(state);
         for _ in 0..open {
-            let lane = Lane { line: Arc::clone(self), shared: Arc::clone(shared), open: true };
-            task::detach_on(&shared.handlers_on, lane.run());
+            let lane = Lane { line: Arc::clone(self), holdings: Arc::clone(holdings), open: true };
+            task::detach_on(runtime, lane.run());
         }
     }
 
@@ -183,6 +183,33 @@ impl Line {
             std::mem::take(&mut state.ready).into_iter().partition(leaves);
         state.ready = stay;
         back.into_iter().map(|ready| ready.attempt).collect()
+    }
+}
+
+/// All lines of a worker.
+pub(crate) struct Lines(Vec<Arc<Line>>);
+
+impl Lines {
+    pub(crate) fn new(queues: impl IntoIterator<Item = (Name, usize)>) -> Self {
+        Self(queues.into_iter().map(|(queue, concurrency)| Arc::new(Line::new(queue, concurrency))).collect())
+    }
+
+    /// How many jobs run at once.
+    pub(crate) fn capacity(&self) -> usize {
+        self.0.iter().map(|line| line.concurrency).sum()
+    }
+
+    /// What waits and has not begun; with a moment, only what has waited long enough then.
+    pub(crate) fn take_back(&self, now: Option<Instant>) -> impl Iterator<Item = Attempt> {
+        self.0.iter().flat_map(move |line| line.take_back(now))
+    }
+}
+
+impl std::ops::Deref for Lines {
+    type Target = [Arc<Line>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
     }
 }
 
@@ -218,7 +245,7 @@ impl Drop for Asked {
 /// One job after the other.
 struct Lane {
     line: Arc<Line>,
-    shared: Arc<Shared>,
+    holdings: Arc<Holdings>,
     open: bool,
 }
 
@@ -244,7 +271,7 @@ impl Lane {
         let claim = state.hot && state.ready.len() <= state.ahead / 2;
         drop(state);
         if claim {
-            self.shared.work.notify_one();
+            self.holdings.room.notify_one();
         }
         next
     }
@@ -256,21 +283,21 @@ impl Lane {
             Standing::Running if attempt.is_cancelled() => return self.stop_unbegun(attempt),
             Standing::Running => {}
             Standing::GivenBack => {
-                return self.shared.settle(Ended { attempt, outcome: Outcome::Release(RunAt::Now) });
+                return self.holdings.settle(Ended { attempt, outcome: Outcome::Release(RunAt::Now) });
             }
             _ => return self.forget(&attempt),
         }
         let began = Instant::now();
         metrics.began(waited);
-        let mut guard = Begun { shared: &self.shared, attempt: Some(attempt) };
+        let mut guard = Begun { holdings: &self.holdings, attempt: Some(attempt) };
         let outcome = match &guard.attempt {
-            Some(attempt) => drive(handler, attempt, bounds).await,
+            Some(attempt) => drive(handler, attempt, bounds.begun(began)).await,
             None => return,
         };
         let Some(attempt) = guard.attempt.take() else { return };
         metrics.ended(outcome_word(outcome.as_ref(), attempt.job()), began.elapsed());
         match (Some(attempt), outcome) {
-            (Some(attempt), Some(outcome)) => self.shared.settle(Ended { attempt, outcome }),
+            (Some(attempt), Some(outcome)) => self.holdings.settle(Ended { attempt, outcome }),
             (Some(attempt), None) => self.forget(&attempt),
             (None, _) => {}
         }
@@ -279,7 +306,7 @@ impl Lane {
     /// Whether it may still begin: what is over by this process's own clock is lost, or goes back within its grace.
     fn look(&self, attempt: &Attempt, bounds: Bounds) {
         let now = Instant::now();
-        let end = self.shared.leases.end(attempt);
+        let end = self.holdings.leases.end(attempt);
         let timed_out = bounds.timeout_at.is_some_and(|at| at <= now);
         match end {
             Some((expires, _)) if expires > now && !timed_out => {}
@@ -292,15 +319,15 @@ impl Lane {
     fn stop_unbegun(&self, attempt: Attempt) {
         if attempt.control().move_to(Standing::Ended) {
             let reason = Some("it was cancelled before its handler began".to_owned());
-            self.shared.settle(Ended { attempt, outcome: Outcome::Cancelled { reason } });
+            self.holdings.settle(Ended { attempt, outcome: Outcome::Cancelled { reason } });
         }
     }
 
     /// Nothing is to be settled: somebody else may have the job by now.
     fn forget(&self, attempt: &Attempt) {
         if attempt.control().standing() == Standing::Lost {
-            self.shared.metrics.lease_lost.increment(1);
-            self.shared.leases.remove([attempt]);
+            self.holdings.metrics.lease_lost.increment(1);
+            self.holdings.leases.remove([attempt]);
         }
     }
 }
@@ -315,16 +342,12 @@ impl Drop for Lane {
 
 /// An attempt whose handler has begun. If the runtime that runs it ends first, it is given back.
 struct Begun<'a> {
-    shared: &'a Shared,
+    holdings: &'a Holdings,
     attempt: Option<Attempt>,
 }
 
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
-        if let Some(attempt) = self.attempt.take()
-            && attempt.control().move_to(Standing::GivenBack)
-        {
-            self.shared.settle(Ended { attempt, outcome: Outcome::Release(RunAt::Now) });
-        }
+        self.holdings.give_back(self.attempt.take());
     }
 }

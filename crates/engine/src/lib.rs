@@ -33,13 +33,16 @@ mod error;
 mod handler;
 mod health;
 mod heartbeat;
+mod holdings;
 mod lanes;
 mod leases;
 mod metrics;
 mod mirror;
 mod offer;
 mod policy;
+mod profile;
 mod race;
+mod reach;
 mod record;
 #[cfg(feature = "redis")]
 mod redis_leases;

@@ -4,9 +4,8 @@
 //! transaction: nobody has to be told of the job and ask for it. An offer that was taken is answered whatever happens,
 //! because it may have brought a job; where the answer is lost, the worker asks for what its claim holds.
 
-use crate::claim::fresh_claim;
-use crate::engine::Shared;
 use crate::lanes::{Line, Reserved};
+use crate::profile::Profile;
 use crate::repeat::repeat;
 use crate::task;
 use std::collections::VecDeque;
@@ -229,6 +228,9 @@ impl fmt::Debug for Offer {
 
 /// The offers that one worker has made.
 pub(crate) struct OpenOffers {
+    offers: Offers,
+    profile: Arc<Profile>,
+    runtime: Handle,
     kinds: Arc<[Name]>,
     made: Vec<OpenOffer>,
 }
@@ -268,25 +270,23 @@ impl Drop for OpenOffer {
 }
 
 impl OpenOffers {
-    pub(crate) fn new(shared: &Shared) -> Self {
-        Self { kinds: shared.kinds.as_slice().into(), made: Vec::new() }
+    pub(crate) fn new(offers: Offers, profile: Arc<Profile>, runtime: Handle) -> Self {
+        let kinds = profile.kinds.as_slice().into();
+        Self { offers, profile, runtime, kinds, made: Vec::new() }
     }
 
     /// Makes an offer for every line that has a place to spare beside the one that is kept for jobs in their turn.
-    pub(crate) fn make(&mut self, shared: &Shared) {
-        if shared.is_draining() || shared.is_choked() {
-            return;
-        }
-        for line in &shared.lines {
+    pub(crate) fn make(&mut self, lines: &[Arc<Line>]) {
+        for line in lines {
             if self.made.iter().any(|made| Arc::ptr_eq(&made.line, line)) {
                 continue;
             }
             let Some(place) = line.reserve() else { continue };
-            let (claim, (tell, told)) = (fresh_claim(shared), oneshot::channel());
-            let (kinds, runtime) = (Arc::clone(&self.kinds), shared.handlers_on.clone());
+            let (claim, (tell, told)) = (self.profile.fresh_claim(), oneshot::channel());
+            let (kinds, runtime) = (Arc::clone(&self.kinds), self.runtime.clone());
             let waiting = Waiting { queue: line.queue.clone(), kinds, claim: claim.clone(), tell, runtime };
-            shared.offers.change(|open| open.push_back(waiting));
-            let (offers, line) = (shared.offers.clone(), Arc::clone(line));
+            self.offers.change(|open| open.push_back(waiting));
+            let (offers, line) = (self.offers.clone(), Arc::clone(line));
             self.made.push(OpenOffer { offers, line, claim, made_at: Instant::now(), told, _place: place });
         }
     }

@@ -5,6 +5,7 @@
 //! the row's own and are fixed when the job is made.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, PoisonError, RwLock};
 use windlass_core::{Facts, Name, QueueDefaults, Who};
 
 /// Retries, timeout, lease, grace and backoff; what is left out is decided further down the line.
@@ -93,6 +94,27 @@ impl Policies {
             backoff: facts.backoff,
         };
         self.resolve(&own, &facts.kind, facts.agent_id.as_ref(), &facts.queue)
+    }
+}
+
+/// The policies of a worker: replaced as a whole when the store's defaults change, read once per claim.
+#[derive(Debug)]
+pub(crate) struct LivePolicies(RwLock<Arc<Policies>>);
+
+impl LivePolicies {
+    pub(crate) fn new(policies: Policies) -> Self {
+        Self(RwLock::new(Arc::new(policies)))
+    }
+
+    pub(crate) fn now(&self) -> Arc<Policies> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Takes over the queues' defaults as the store has them.
+    pub(crate) fn learn(&self, queues: impl IntoIterator<Item = (Name, Policy)>) {
+        let mut policies = Policies::clone(&self.now());
+        policies.set_queues(queues);
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(policies);
     }
 }
 

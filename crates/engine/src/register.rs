@@ -1,8 +1,12 @@
 //! Being known: the worker reports itself, learns whether it is drained and what its queues' defaults are, and is
 //! forgotten when it ends.
 
-use crate::engine::Shared;
 use crate::health;
+use crate::holdings::Holdings;
+use crate::lanes::Lines;
+use crate::policy::LivePolicies;
+use crate::profile::Profile;
+use crate::reach::Reach;
 use crate::repeat::jittered;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,39 +20,67 @@ const DEFAULTS_EVERY: u32 = 3;
 /// How soon it tries again when the store does not answer.
 const AGAIN: Duration = Duration::from_secs(2);
 
+/// What it reports, and who learns from the answers.
+pub(crate) struct Registrar {
+    pub(crate) reach: Arc<Reach>,
+    pub(crate) profile: Arc<Profile>,
+    pub(crate) lines: Arc<Lines>,
+    pub(crate) policies: Arc<LivePolicies>,
+    pub(crate) holdings: Arc<Holdings>,
+}
+
 /// Reports until the worker has ended.
-pub(crate) async fn run(shared: Arc<Shared>) {
+pub(crate) async fn run(registrar: Arc<Registrar>) {
     let mut reports = 0u32;
     loop {
-        let reported = report(&shared, reports.is_multiple_of(DEFAULTS_EVERY)).await;
+        let reported = report(&registrar, reports.is_multiple_of(DEFAULTS_EVERY)).await;
         match reported {
             Ok(()) => {
-                shared.health.answered(health::Line::Work);
+                registrar.reach.health.answered(health::Line::Work);
                 reports = reports.wrapping_add(1);
             }
-            Err(error) => shared.health.failed(health::Line::Work, &error),
+            Err(error) => registrar.reach.health.failed(health::Line::Work, &error),
         }
         tokio::time::sleep(jittered(if reports == 0 { AGAIN } else { EVERY })).await;
     }
 }
 
-async fn report(shared: &Arc<Shared>, defaults: bool) -> StoreResult<()> {
+async fn report(registrar: &Registrar, defaults: bool) -> StoreResult<()> {
+    let Registrar { reach, profile, lines, policies, .. } = registrar;
     let request = PutWorker {
-        id: shared.identity.clone(),
-        queues: shared.lines.iter().map(|line| line.queue.clone()).collect(),
-        kinds: shared.kinds.clone(),
-        capacity: i32::try_from(shared.capacity()).unwrap_or(i32::MAX),
-        slots: shared.lines.iter().map(|line| (line.queue.clone(), line.concurrency as i32)).collect(),
-        labels: shared.labels.clone(),
+        id: profile.identity.clone(),
+        queues: lines.iter().map(|line| line.queue.clone()).collect(),
+        kinds: profile.kinds.clone(),
+        capacity: i32::try_from(lines.capacity()).unwrap_or(i32::MAX),
+        slots: lines.iter().map(|line| (line.queue.clone(), line.concurrency as i32)).collect(),
+        labels: profile.labels.clone(),
         draining: false,
         ttl_ms: LeaseMs::DEFAULT,
     };
     // First the defaults: a worker that is on the list knows them.
-    if defaults && let Some(store) = &shared.store {
-        let queues = shared.ask(store.queues(1, None)).await?;
-        shared.learn(queues.into_iter().map(|state| (state.queue.name, state.queue.defaults)));
+    if defaults && let Some(store) = &reach.store {
+        let queues = reach.ask(store.queues(1, None)).await?;
+        policies.learn(queues.into_iter().map(|state| (state.queue.name, state.queue.defaults)));
     }
-    let worker = shared.ask(shared.source.put_worker(request)).await?;
-    shared.set_draining(worker.draining);
+    let worker = reach.ask(reach.source.put_worker(request)).await?;
+    registrar.drain(worker.draining);
     Ok(())
+}
+
+impl Registrar {
+    /// An operator wants it to take no more, or to take jobs again. What has not begun goes back.
+    fn drain(&self, draining: bool) {
+        if !self.holdings.drain(draining) {
+            return;
+        }
+        let worker = &self.profile.identity;
+        if draining {
+            tracing::info!(%worker, "drained by an operator: nothing new is taken");
+            self.holdings.give_back(self.lines.take_back(None));
+        } else {
+            tracing::info!(%worker, "no longer drained: jobs are taken again");
+        }
+        // What was offered is withdrawn, or jobs are looked for again.
+        self.holdings.room.notify_one();
+    }
 }

@@ -22,12 +22,22 @@ use windlass_store::{Claimed, Store, work};
 /// What bounds an attempt.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Bounds {
-    /// When it has taken too long.
+    /// When it has taken too long, as the store knows too.
     pub(crate) timeout_at: Option<Instant>,
+    /// How long its handler may take, where only this worker says so.
+    pub(crate) timeout: Option<Duration>,
     /// How long a handler may go on after it was asked to stop; for ever when absent.
     pub(crate) cancel_grace: Option<Duration>,
     /// How long to wait before the next try, where the job itself does not say.
     pub(crate) backoff: Option<Backoff>,
+}
+
+impl Bounds {
+    /// The bounds of a handler that begins now.
+    pub(crate) fn begun(self, now: Instant) -> Self {
+        let timeout_at = self.timeout.and_then(|timeout| now.checked_add(timeout));
+        Self { timeout_at: self.timeout_at.or(timeout_at), ..self }
+    }
 }
 
 /// Runs one claimed job to its outcome, which the caller settles; none if the lease was lost on the way and there is

@@ -1,6 +1,7 @@
 //! The living parts that servers and workers run alike, each over a store and ignorant of the rest.
 
 mod dispatcher;
+mod feed_tail;
 mod follower;
 mod leader;
 mod live_settings;
@@ -11,8 +12,9 @@ mod sweeper;
 mod trigger_processor;
 
 pub use dispatcher::Dispatcher;
+pub use feed_tail::FeedTail;
 pub use follower::{Follower, Reader, Start};
-pub use leader::{Leader, Leading};
+pub use leader::{Leader, Leading, Reign};
 pub use live_settings::LiveSettings;
 pub use queue_policies::QueuePolicies;
 pub use scheduler::Scheduler;

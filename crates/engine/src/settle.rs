@@ -1,13 +1,16 @@
 //! Ending attempts in batches: at once when nothing is under way, else together with whoever ends meanwhile.
 
-use crate::attempt::{Attempt, is_loss};
-use crate::engine::Shared;
+use crate::attempt::is_loss;
+use crate::due_timers::DueTimers;
 use crate::error::failure;
 use crate::health;
+use crate::holdings::{Ended, Holdings};
+use crate::reach::Reach;
 use crate::repeat::{Pause, jittered};
 use crate::task::detach;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Notify;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use windlass_core::{Answer, Outcome, Refusal, RunAt, Status};
@@ -18,29 +21,32 @@ const BATCH: usize = 1_000;
 /// How long after a store said that a job is locked it is asked again.
 const BUSY: Duration = Duration::from_millis(250);
 
-/// An attempt that has come to its end.
-#[derive(Debug)]
-pub(crate) struct Ended {
-    pub(crate) attempt: Attempt,
-    pub(crate) outcome: Outcome,
+/// Who settles.
+pub(crate) struct Settler {
+    pub(crate) reach: Arc<Reach>,
+    pub(crate) holdings: Arc<Holdings>,
+    /// When jobs that this worker let go are due again.
+    pub(crate) soon: Arc<DueTimers>,
+    /// There may be a deadline that has passed.
+    pub(crate) sweep: Arc<Notify>,
 }
 
 /// Settles what comes until nobody can send any more. The channel has no limit of its own because a worker holds a
 /// limited number of leases, and each ends once.
-pub(crate) async fn run(shared: Arc<Shared>, queue: &mut UnboundedReceiver<Ended>) {
+pub(crate) async fn run(settler: Arc<Settler>, queue: &mut UnboundedReceiver<Ended>) {
     let mut settled = Settled::default();
     loop {
         if queue.is_empty() {
-            settled.conclude(&shared);
+            settled.conclude(&settler);
         }
         let mut batch = Vec::with_capacity(BATCH);
         if queue.recv_many(&mut batch, BATCH).await == 0 {
             return;
         }
-        shared.metrics.settle_batch.record(batch.len() as f64);
+        settler.holdings.metrics.settle_batch.record(batch.len() as f64);
         // The store has its next batch before the last one is put away.
-        let next = settle(&shared, batch);
-        settled = tokio::join!(biased; next, async { settled.conclude(&shared) }).0;
+        let next = settle(&settler, batch);
+        settled = tokio::join!(biased; next, async { settled.conclude(&settler) }).0;
     }
 }
 
@@ -52,23 +58,23 @@ struct Settled {
 }
 
 impl Settled {
-    fn conclude(&mut self, shared: &Arc<Shared>) {
+    fn conclude(&mut self, settler: &Arc<Settler>) {
         if !self.batch.is_empty() {
-            conclude(shared, std::mem::take(&mut self.batch), std::mem::take(&mut self.answers));
+            conclude(settler, std::mem::take(&mut self.batch), std::mem::take(&mut self.answers));
         }
     }
 }
 
 /// Settles a batch until the store answers or the leases are over.
-async fn settle(shared: &Shared, mut batch: Vec<Ended>) -> Settled {
+async fn settle(settler: &Settler, mut batch: Vec<Ended>) -> Settled {
     let mut pause = Pause::default();
     loop {
-        let over = shared.leases.over(batch.iter().map(|ended| &ended.attempt));
+        let over = settler.holdings.leases.over(batch.iter().map(|ended| &ended.attempt));
         let (mut over, now) = (over.into_iter(), Instant::now());
         batch.retain(|ended| match over.next().flatten() {
             Some(over) if over > now => true,
             _ => {
-                too_late(shared, ended);
+                too_late(settler, ended);
                 false
             }
         });
@@ -81,13 +87,13 @@ async fn settle(shared: &Shared, mut batch: Vec<Ended>) -> Settled {
             outcome: ended.outcome.clone(),
         };
         let request = Settle { items: batch.iter().map(item).collect() };
-        match shared.ask(shared.source.settle(request)).await {
+        match settler.reach.ask(settler.reach.source.settle(request)).await {
             Ok(answers) => {
-                shared.health.answered(health::Line::Work);
+                settler.reach.health.answered(health::Line::Work);
                 return Settled { batch, answers };
             }
             Err(error) => {
-                shared.health.failed(health::Line::Work, &error);
+                settler.reach.health.failed(health::Line::Work, &error);
                 // What may have happened is asked again at once: the repeat is answered from the log.
                 if !error.is_unknown() || !pause.is_first() {
                     tokio::time::sleep(pause.next()).await;
@@ -100,24 +106,24 @@ async fn settle(shared: &Shared, mut batch: Vec<Ended>) -> Settled {
 }
 
 /// An attempt can no longer be settled, because somebody else may have the job: its result is discarded.
-fn too_late(shared: &Shared, ended: &Ended) {
+fn too_late(settler: &Settler, ended: &Ended) {
     let (job, attempt) = (ended.attempt.job_id(), ended.attempt.number());
     tracing::warn!(%job, attempt, "the lease ended before the outcome could be stored; it is discarded");
-    shared.metrics.lease_lost.increment(1);
-    shared.leases.remove([&ended.attempt]);
-    note_timeout(shared, ended);
+    settler.holdings.metrics.lease_lost.increment(1);
+    settler.holdings.leases.remove([&ended.attempt]);
+    note_timeout(settler, ended);
 }
 
 /// Settles jobs that were locked, apart from all others, whose answers would wait for theirs.
-fn settle_busy(shared: &Arc<Shared>, busy: Vec<Ended>) {
-    let shared = Arc::clone(shared);
+fn settle_busy(settler: &Arc<Settler>, busy: Vec<Ended>) {
+    let settler = Arc::clone(settler);
     detach(async move {
         tokio::time::sleep(jittered(BUSY)).await;
-        settle(&shared, busy).await.conclude(&shared);
+        settle(&settler, busy).await.conclude(&settler);
     });
 }
 
-fn conclude(shared: &Arc<Shared>, batch: Vec<Ended>, answers: Vec<Answer>) {
+fn conclude(settler: &Arc<Settler>, batch: Vec<Ended>, answers: Vec<Answer>) {
     let (mut done, mut due, mut busy) = (Vec::with_capacity(batch.len()), Vec::new(), Vec::new());
     for (ended, answer) in batch.into_iter().zip(answers) {
         match answer {
@@ -127,11 +133,11 @@ fn conclude(shared: &Arc<Shared>, batch: Vec<Ended>, answers: Vec<Answer>) {
             }
             Err(Refusal::Busy) => busy.push(ended),
             Err(refusal) if is_loss(&refusal) => {
-                refused(shared, &ended, &refusal);
+                refused(settler, &ended, &refusal);
                 done.push(ended.attempt);
             }
             Err(refusal) => match instead(&ended, &refusal) {
-                Some(outcome) => shared.settle(Ended { attempt: ended.attempt, outcome }),
+                Some(outcome) => settler.holdings.settle(Ended { attempt: ended.attempt, outcome }),
                 None => {
                     let job = ended.attempt.job_id();
                     tracing::error!(%job, %refusal, "an outcome was refused; the job is taken up when its lease is over");
@@ -140,15 +146,15 @@ fn conclude(shared: &Arc<Shared>, batch: Vec<Ended>, answers: Vec<Answer>) {
             },
         }
     }
-    shared.leases.remove(&done);
-    shared.clear();
-    shared.soon.remember(due);
+    settler.holdings.leases.remove(&done);
+    settler.holdings.clear();
+    settler.soon.remember(due);
     if !busy.is_empty() {
-        settle_busy(shared, busy);
+        settle_busy(settler, busy);
     }
 }
 
-fn refused(shared: &Shared, ended: &Ended, refusal: &Refusal) {
+fn refused(settler: &Settler, ended: &Ended, refusal: &Refusal) {
     let (job, attempt) = (ended.attempt.job_id(), ended.attempt.number());
     match refusal {
         // Completed in the handler's own transaction, or stopped by an operator meanwhile.
@@ -157,16 +163,16 @@ fn refused(shared: &Shared, ended: &Ended, refusal: &Refusal) {
         }
         _ => {
             tracing::warn!(%job, attempt, %refusal, "the outcome came too late; it is discarded");
-            shared.metrics.lease_lost.increment(1);
-            note_timeout(shared, ended);
+            settler.holdings.metrics.lease_lost.increment(1);
+            note_timeout(settler, ended);
         }
     }
 }
 
 /// A timeout that came too late to be settled stands in the store as a deadline that has passed.
-fn note_timeout(shared: &Shared, ended: &Ended) {
+fn note_timeout(settler: &Settler, ended: &Ended) {
     if ended.outcome == Outcome::TimeOut {
-        shared.sweep.notify_one();
+        settler.sweep.notify_one();
     }
 }
 

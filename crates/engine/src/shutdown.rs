@@ -87,6 +87,27 @@ impl Shutdown {
     }
 }
 
+/// The end of one worker: by its caller's word, which may concern others too, or because nobody waits for it any more.
+#[derive(Debug, Clone)]
+pub(crate) struct Ending {
+    pub(crate) asked: Shutdown,
+    pub(crate) abandoned: Shutdown,
+}
+
+impl Ending {
+    pub(crate) fn level(&self) -> Level {
+        self.asked.level().max(self.abandoned.level())
+    }
+
+    /// Waits until the end has come this far.
+    pub(crate) async fn reached(&self, level: Level) {
+        tokio::select! {
+            () = self.asked.reached(level) => {}
+            () = self.abandoned.reached(level) => {}
+        }
+    }
+}
+
 #[cfg(unix)]
 struct Signals(tokio::signal::unix::Signal, tokio::signal::unix::Signal);
 

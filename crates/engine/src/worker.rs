@@ -1,24 +1,24 @@
 //! The worker: a process's part in the work, from its queues and handlers to its end.
 
-use crate::due_timers::DueTimers;
-use crate::engine::{self, Opener, Shared};
+use crate::engine::{self, Opener, Parts};
 use crate::handler::{BoxError, Handler, Handlers};
 use crate::health::{Board, Health};
-use crate::lanes::Line;
+use crate::holdings::Holdings;
+use crate::lanes::Lines;
 use crate::leases::Leases;
-use crate::metrics::Metrics;
 use crate::mirror::LeaseMirror;
 use crate::offer::Offers;
-use crate::policy::{Policies, Policy};
-use crate::shutdown::Shutdown;
+use crate::policy::{LivePolicies, Policies, Policy};
+use crate::profile::Profile;
+use crate::reach::Reach;
+use crate::shutdown::{Ending, Shutdown};
 use crate::start::{Abandons, RunError, on_own_thread};
 use std::fmt;
 use std::future::Future;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock, RwLock};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::sync::{Notify, mpsc, oneshot, watch};
+use tokio::sync::{mpsc, oneshot, watch};
 use tower::{Layer, Service};
 use windlass_core::lease::hex;
 use windlass_core::limits::{Invalid, LEASE_MAX_MS};
@@ -322,36 +322,35 @@ impl Worker {
         }
         let identity = Who::parse("identity", format!("{}-{}", self.name, hex(&fresh::random::<6>())))?;
         let (settles, ended) = mpsc::unbounded_channel();
-        let (renewal_store, kinds, lines) = (self.renewal_store, self.handlers.kinds(), self.queues);
-        let shared = Shared {
-            renewal_store: OnceLock::new(),
+        let lines = Arc::new(Lines::new(self.queues));
+        let reach = Reach {
             source: self.source,
             store: self.store,
+            renewal_store: OnceLock::new(),
+            runtime: Handle::current(),
+            health: Board::new(self.health),
+        };
+        let profile = Profile {
             identity,
             labels: self.labels,
-            lines: lines.into_iter().map(|(queue, n)| Arc::new(Line::new(queue, n))).collect(),
+            kinds: self.handlers.kinds(),
             handlers: self.handlers,
-            kinds,
             lease: self.lease,
             cancel_grace: self.cancel_grace,
-            shutdown_deadline: self.shutdown_deadline,
-            handlers_on: Handle::current(),
-            leases: Leases::shown_in(self.mirror),
-            metrics: Metrics::new(),
-            health: Board::new(self.health),
-            offers: self.offers,
-            schedules: self.schedules,
-            work: Notify::new(),
-            sweep: Arc::default(),
-            soon: DueTimers::default(),
-            policies: RwLock::new(Arc::new(self.policies)),
-            draining: AtomicBool::new(false),
-            choked: AtomicBool::new(false),
-            settles,
-            asked,
-            abandoned,
         };
-        Ok(engine::run(Arc::new(shared), ended, renewal_store))
+        let holdings = Holdings::new(Leases::shown_in(self.mirror), lines.capacity(), settles);
+        let parts = Parts {
+            reach: Arc::new(reach),
+            holdings: Arc::new(holdings),
+            profile: Arc::new(profile),
+            lines,
+            policies: Arc::new(LivePolicies::new(self.policies)),
+            offers: self.offers,
+            ending: Ending { asked, abandoned },
+            shutdown_deadline: self.shutdown_deadline,
+            schedules: self.schedules,
+        };
+        Ok(engine::run(parts, ended, self.renewal_store))
     }
 }
 

@@ -169,6 +169,18 @@ on_every_store! {
         running.stop().await;
     }
 
+    /// M9: a timeout of the kind counts from the handler's begin, so that one that is shorter than a claim takes still lets it
+    /// begin.
+    #[test]
+    async fn a_timeout_of_the_kind_counts_from_the_begin(bed: Bed) {
+        let policy = Policy { timeout_ms: Some(1), ..Policy::default() };
+        let hangs = handler(async |_| std::future::pending().await);
+        let running = Running::start(bed.worker().handle("hangs", hangs).kind_policy("hangs", policy));
+        let id = bed.put_with("hangs", |facts| facts.max_retries = 0).await;
+        bed.until_is(id, Status::TimedOut).await;
+        running.stop().await;
+    }
+
     /// T8: a result that is too large fails the job for good and says how large it may be.
     #[test]
     async fn a_result_that_is_too_large_is_told(bed: Bed) {

@@ -6,12 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use windlass_core::limits::PAGE_MAX;
 use windlass_core::{Event, EventKind, FeedCursor, JobId, Version};
-use windlass_store::{FeedEvent, ReadFeed, Store, StoreResult};
+use windlass_engine::service::FeedTail;
+use windlass_store::{FeedEvent, Store, StoreResult};
 
-/// How long news may be late when every hint is lost.
-pub(crate) const POLL: Duration = Duration::from_secs(1);
 /// How long a reader lets news gather, so that a busy store is not asked after every single commit.
 const GATHER: Duration = Duration::from_millis(5);
 
@@ -136,44 +134,23 @@ impl Drop for Running {
     }
 }
 
-async fn read(running: Running, store: Arc<dyn Store>, mut cursor: FeedCursor) {
-    let mut hints = store.hints();
-    let mut is_down = false;
+async fn read(running: Running, store: Arc<dyn Store>, head: FeedCursor) {
+    let mut feed = FeedTail::new(store, Some(head));
     loop {
-        hints.feed.mark_unchanged();
-        let request = ReadFeed { after: Some(cursor.clone()), limit: PAGE_MAX, payloads: false };
-        match store.feed(request, None).await {
+        match feed.read().await {
             Ok(Ok(page)) => {
-                is_down = false;
-                cursor = page.next;
                 // Its client is gone, or nobody watches any more.
                 if !running.tail.upgrade().is_some_and(|tail| tail.tell(&page.events)) {
                     return;
                 }
-                if !page.events.is_empty() {
-                    tokio::time::sleep(GATHER).await;
-                    continue;
-                }
             }
             Ok(Err(refusal)) => {
-                tracing::warn!(%refusal, "the feed cannot be followed from here; whoever watches begins anew");
+                tracing::warn!(%refusal, "the feed cannot be followed from here; watchers begin anew");
                 return;
             }
-            Err(error) if !is_down => {
-                tracing::warn!(%error, "the feed cannot be read; trying again every second");
-                is_down = true;
-                tokio::time::sleep(POLL).await;
-                continue;
-            }
-            Err(_) => {
-                tokio::time::sleep(POLL).await;
-                continue;
-            }
+            Err(_) => {}
         }
-        tokio::select! {
-            changed = hints.feed.changed() => if changed.is_err() { tokio::time::sleep(POLL).await },
-            () = tokio::time::sleep(POLL) => {}
-        }
+        feed.rest(GATHER).await;
     }
 }
 

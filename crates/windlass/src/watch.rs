@@ -2,17 +2,20 @@
 
 use crate::client::Client;
 use crate::error::{Error, Result};
-use crate::repeat::repeat;
-use crate::tail::{POLL, Subscription, ends};
+use crate::repeat::PATIENCE;
+use crate::tail::{Subscription, ends};
 use futures_core::Stream;
 use futures_util::stream;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::Instant;
 use windlass_core::limits::PAGE_MAX;
 use windlass_core::{Event, FeedCursor, JobId, Refusal, Version};
-use windlass_store::{FeedEvent, Hints, ReadEvents, ReadFeed, Store};
+use windlass_engine::service::FeedTail;
+use windlass_store::{FeedEvent, ReadEvents};
 
 type Boxed<T> = Pin<Box<dyn Stream<Item = Result<T>> + Send>>;
 
@@ -162,8 +165,8 @@ pub struct Feed {
 
 impl Feed {
     pub(crate) fn new(client: &Client, after: FeedCursor) -> Self {
-        let store = Arc::clone(client.store());
-        let reader = Reader { hints: store.hints(), store, after, read: VecDeque::new() };
+        let feed = FeedTail::new(Arc::clone(client.store()), Some(after)).payloads(true);
+        let reader = Reader { feed, read: VecDeque::new() };
         let inner = stream::unfold(Some(reader), |reader| async {
             let mut reader = reader?;
             let next = reader.next().await;
@@ -190,28 +193,25 @@ impl std::fmt::Debug for Feed {
 }
 
 struct Reader {
-    store: Arc<dyn Store>,
-    hints: Hints,
-    after: FeedCursor,
+    feed: FeedTail,
     read: VecDeque<FeedEvent>,
 }
 
 impl Reader {
     async fn next(&mut self) -> Result<FeedEvent> {
+        let until = Instant::now() + PATIENCE;
         loop {
             if let Some(event) = self.read.pop_front() {
                 return Ok(event);
             }
-            self.hints.feed.mark_unchanged();
-            let request = ReadFeed { after: Some(self.after.clone()), limit: PAGE_MAX, payloads: true };
-            let page = repeat(|| self.store.feed(request.clone(), None)).await??;
-            self.after = page.next;
-            self.read = page.events.into();
+            match self.feed.read().await {
+                Ok(page) => self.read = page?.events.into(),
+                // A restart of the store is nobody's news.
+                Err(_) if Instant::now() < until => {}
+                Err(error) => return Err(error.into()),
+            }
             if self.read.is_empty() {
-                tokio::select! {
-                    changed = self.hints.feed.changed() => if changed.is_err() { tokio::time::sleep(POLL).await },
-                    () = tokio::time::sleep(POLL) => {}
-                }
+                self.feed.rest(Duration::ZERO).await;
             }
         }
     }

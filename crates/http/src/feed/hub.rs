@@ -13,15 +13,16 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 use windlass_core::limits::PAGE_MAX;
-use windlass_core::{Facts, FeedCursor, JobId, Name};
+use windlass_core::{Facts, FeedCursor, JobId, Name, Refusal};
+use windlass_engine::service::FeedTail;
 use windlass_store::{FeedPage, ReadEvents, ReadFeed, Store, StoreError, StoreResult, fresh};
 
-/// How late news may be when every hint is lost, and how long to wait after a failure.
-const POLL: Duration = Duration::from_secs(1);
 /// How long a reader lets news gather, so that a busy store is not asked after every single commit.
 const GATHER: Duration = Duration::from_millis(5);
 /// The same while nobody listens: then only rates are counted.
 const UNHEARD: Duration = Duration::from_millis(200);
+/// How soon something that failed is tried again.
+const AGAIN: Duration = Duration::from_millis(100);
 /// Events and bytes that are kept for listeners.
 const KEPT: usize = 8_192;
 const KEPT_BYTES: usize = 16 << 20;
@@ -136,62 +137,44 @@ impl Hub {
 
     /// Reads the feed for as long as it is polled.
     pub(crate) async fn run(&self) {
-        let mut hints = self.store.hints().feed;
-        let (mut cursor, mut chain, mut is_down): (Option<FeedCursor>, Option<u64>, bool) =
-            (None, None, false);
+        let mut feed = FeedTail::new(Arc::clone(&self.store), None).payloads(true);
+        let mut chain: Option<u64> = None;
         loop {
-            hints.mark_unchanged();
             let number = self.begun.fetch_add(1, Ordering::AcqRel) + 1;
-            match self.read_soon(cursor.clone()).await {
-                Ok(Some(page)) => {
-                    if std::mem::take(&mut is_down) {
-                        tracing::info!("the feed can be read again");
-                    }
-                    let is_full = page.events.len() >= PAGE_MAX;
-                    let is_empty = page.events.is_empty();
+            match self.read(&mut feed).await {
+                Ok(Ok(page)) => {
                     // A page that is not full ends at the moment at which the first full one before it was read.
                     let first = chain.take().unwrap_or(number);
+                    let is_full = page.events.len() >= PAGE_MAX;
                     chain = is_full.then_some(first);
-                    cursor = Some(page.next.clone());
                     self.keep(page, (!is_full).then_some(first));
-                    if !is_empty {
-                        let gather = if is_full || self.listeners() > 0 { GATHER } else { UNHEARD };
-                        tokio::select! {
-                            () = sleep(gather) => {}
-                            () = self.wanted.notified() => {}
-                        }
-                        continue;
-                    }
                 }
-                Ok(None) => {
+                Ok(Err(_)) => {
                     tracing::warn!(
                         "the feed cannot be followed from here, as after another store took its place"
                     );
-                    (cursor, chain) = (None, None);
+                    chain = None;
+                    feed.begin_anew();
                     self.begin_anew();
                     continue;
                 }
-                Err(error) => {
-                    if !std::mem::replace(&mut is_down, true) {
-                        tracing::warn!(%error, "the feed cannot be read; trying again every second");
-                    }
-                    sleep(POLL).await;
+                Err(_) => {
+                    feed.rest(GATHER).await;
                     continue;
                 }
             }
+            let gather = if feed.is_full() || self.listeners() > 0 { GATHER } else { UNHEARD };
             tokio::select! {
-                changed = hints.changed() => if changed.is_err() { sleep(POLL).await },
-                () = sleep(POLL) => {}
+                () = feed.rest(gather) => {}
                 () = self.wanted.notified() => {}
             }
         }
     }
 
-    /// The next page, or a failure when there is none in time.
-    async fn read_soon(&self, cursor: Option<FeedCursor>) -> StoreResult<Option<FeedPage>> {
+    /// The next page, with a note of how the store gets on.
+    async fn read(&self, feed: &mut FeedTail) -> StoreResult<Result<FeedPage, Refusal>> {
         self.reading().asked_at = Some(Instant::now());
-        let late = || StoreError::Unavailable("the feed was not read in time".into());
-        let page = timeout(PATIENCE, self.read(cursor)).await.unwrap_or_else(|_| Err(late()));
+        let page = feed.read().await;
         let mut reading = self.reading();
         (reading.asked_at, reading.is_failed) = (None, page.is_err());
         if page.is_ok() {
@@ -202,17 +185,6 @@ impl Hub {
 
     fn reading(&self) -> MutexGuard<'_, Reading> {
         self.reading.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The next page; the end of the feed when nothing is known yet; none when the cursor is of no use any more.
-    async fn read(&self, cursor: Option<FeedCursor>) -> StoreResult<Option<FeedPage>> {
-        Ok(match cursor {
-            None => Some(FeedPage { events: Vec::new(), next: self.store.feed_head((), None).await? }),
-            Some(after) => {
-                let request = ReadFeed { after: Some(after), limit: PAGE_MAX, payloads: true };
-                self.store.feed(request, None).await?.ok()
-            }
-        })
     }
 
     fn keep(&self, page: FeedPage, covered: Option<u64>) {
@@ -377,7 +349,7 @@ impl Hub {
                 // The event is not told; its cursor is, and a listener that needs it comes back for it.
                 Err(_) => return None,
             }
-            sleep(POLL / 10).await;
+            sleep(AGAIN).await;
         };
         let facts = first.as_ref().and_then(facts_of).map(|facts| Arc::new(facts.clone()));
         if known.len() >= FACTS {
