@@ -73,6 +73,23 @@ fn play(serving: &mut Serving, script: &str, surroundings: &[(&str, &str)]) {
     assert!(child.wait().unwrap().success(), "{script}: see its output above");
 }
 
+/// What is shipped is what the sources say, and the types are what the API's document says; the pure parts pass their own
+/// tests. With `BLESS=1` types and page are built anew.
+#[test]
+fn the_built_page_is_what_its_sources_say() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../http/page");
+    let tools = page.join("node_modules/vite");
+    assert!(tools.exists(), "{} is missing; run `npm ci` in {}", tools.display(), page.display());
+    let mut command = Command::new("node");
+    command.arg(page.join("check.mjs")).stdin(Stdio::piped());
+    if std::env::var_os("BLESS").is_some() {
+        command.arg("--write");
+    }
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(windlass_http::document().to_string().as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success(), "see its output above; BLESS=1 builds types and page anew");
+}
+
 #[test]
 fn the_list_is_live_filtered_and_paged() {
     play(&mut Serving::start("serve"), "watch.mjs", &[]);
@@ -86,6 +103,16 @@ fn a_job_is_shown_and_acted_on() {
 #[test]
 fn text_stays_text_and_fits_narrow_screens() {
     play(&mut Serving::start("serve"), "hostile.mjs", &[]);
+}
+
+#[test]
+fn everybody_can_read_every_view_at_every_width() {
+    play(&mut Serving::start("serve"), "views.mjs", &[]);
+}
+
+#[test]
+fn every_act_has_keys_and_many_jobs_take_one() {
+    play(&mut Serving::start("serve"), "keys.mjs", &[]);
 }
 
 #[test]

@@ -486,7 +486,7 @@ fn watchers() -> Vec<Route> {
             .refuses(&["not_found"]),
         open(get("/", "the page", pages::index)).gives_other(200, "text/html"),
         open(get("/approve", "the page of an approval link", pages::approve)).gives_other(200, "text/html"),
-        open(get("/static/{name}", "a file of the page", pages::file))
+        open(get("/static/{build}/{name}", "a file of the page", pages::file))
             .gives_other(200, "*/*")
             .refuses(&["route_not_found"]),
     ]

@@ -18,15 +18,23 @@ async function visit() {
 
 await stage(async (page, context) => {
   const found = async (query) => (await get(`/v1/jobs?${query}`)).jobs.length;
-  await until("work that moves", async () => (await found("status=completed")) >= (isForPeople ? 40 : 3));
+  await until("work that moves", async () => (await found("status=completed&limit=1000")) >= (isForPeople ? 300 : 3));
   if (isForPeople) await visit();
   await page.goto(url);
   await page.locator('#live[data-state="live"]').waitFor();
-  await page.locator(".queue").nth(2).waitFor();
+  await page.locator(".state h2").waitFor();
   await page.locator("#asked", { hasText: /\d/ }).waitFor();
+  await until("four charts", async () => (await page.locator(".chart").count()) === 4);
+  await page.getByRole("region", { name: "Problems" }).locator("li").first().waitFor();
+  await page.getByRole("region", { name: "Needs a person" }).locator("li").first().waitFor();
+  // The list of the same shop.
+  await page.goto(`${url}/#/jobs`);
+  await page.locator(".queue").nth(2).waitFor();
   await page.locator('[data-chip="completed"] b').waitFor();
-  await until("rows", async () => (await page.locator("table.jobs tbody tr").count()) >= 6);
-  if (isForPeople) await until("something running", async () => (await page.locator("tr[data-status=running]").count()) > 1 && (await page.locator("tr[data-status=running] progress").count()) > 0);
+  await until("rows", async () => (await page.locator("table.jobs tr[data-id]").count()) >= 6);
+  await page.goto(`${url}/#/?from=-15m`);
+  await page.locator(".chart .line").first().waitFor();
+  await page.getByRole("region", { name: "Needs a person" }).waitFor();
   await page.screenshot({ path, animations: "disabled" });
 
   // It is a picture of something: many colours, and not too heavy.
