@@ -65,7 +65,10 @@ pub(crate) async fn approve(call: Call) -> Reply {
 pub(crate) async fn file(call: Call) -> Reply {
     let (build, name) = (call.segment("build"), call.segment("name"));
     if build != BUILD || is_document(name) {
-        return Err(Problem::new(codes::ROUTE_NOT_FOUND, format!("there is no file {name} of build {build}")));
+        return Err(Problem::new(
+            codes::ROUTE_NOT_FOUND,
+            format!("there is no file {name} of build {build}"),
+        ));
     }
     serve(&call, name)
 }
@@ -230,7 +233,8 @@ mod tests {
         assert!(found.len() > 20);
         for path in found {
             let text = fs::read_to_string(&path).unwrap();
-            for banned in ["innerHTML", "InnerHTML", "outerHTML", "insertAdjacentHTML", "eval(", " style=\""] {
+            for banned in ["innerHTML", "InnerHTML", "outerHTML", "insertAdjacentHTML", "eval(", " style=\""]
+            {
                 assert!(!text.contains(banned), "{} has {banned}", path.display());
             }
         }

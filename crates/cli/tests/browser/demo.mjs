@@ -16,6 +16,26 @@ async function visit() {
   await until("a dead letter", async () => (await get("/v1/jobs?dead=true")).jobs.length > 0);
 }
 
+// One per page of the document about the page; in turn dark and light.
+async function pictures(page) {
+  const waiting = (await get("/v1/jobs?status=waiting&limit=1")).jobs[0].id;
+  const problem = (await get("/v1/problems")).problems[0].fingerprint;
+  const views = [["jobs", "#/jobs"], ["job", `#/jobs/${waiting}`], ["problems", "#/problems"], ["problem", `#/problems/${problem}`], ["approvals", "#/approvals"], ["queue", "#/queues/orders?from=-15m"], ["workers", "#/workers"], ["schedule", "#/schedules/reports"], ["activity", "#/activity"], ["settings", "#/settings"]];
+  for (const [n, [name, at]] of views.entries()) {
+    await page.emulateMedia({ colorScheme: n % 2 ? "dark" : "light" });
+    await page.goto(`${url}/${at}`);
+    await page.locator('#live[data-state="live"]').waitFor();
+    await page.locator("main .panel, main table, main .approval").first().waitFor();
+    await page.waitForTimeout(500);
+    await page.screenshot({ path: `${process.env.PAGE_PICTURES}/${name}.png`, animations: "disabled" });
+  }
+  await page.setViewportSize({ width: 390, height: 800 });
+  await page.goto(`${url}/`);
+  await page.locator(".chart .line").first().waitFor();
+  await page.screenshot({ path: `${process.env.PAGE_PICTURES}/phone.png`, animations: "disabled" });
+  await page.setViewportSize({ width: 1280, height: 800 });
+}
+
 await stage(async (page, context) => {
   const found = async (query) => (await get(`/v1/jobs?${query}`)).jobs.length;
   await until("work that moves", async () => (await found("status=completed&limit=1000")) >= (isForPeople ? 300 : 3));
@@ -36,6 +56,8 @@ await stage(async (page, context) => {
   await page.locator(".chart .line").first().waitFor();
   await page.getByRole("region", { name: "Needs a person" }).waitFor();
   await page.screenshot({ path, animations: "disabled" });
+
+  if (isForPeople) await pictures(page);
 
   // It is a picture of something: many colours, and not too heavy.
   const bytes = await readFile(path);

@@ -9,7 +9,7 @@ import { live } from "./base/live.ts";
 import { Empty, hour, Icon, Notes, tick } from "./base/parts.tsx";
 import { startPrefs } from "./base/prefs.ts";
 import { change, params, route, startRouting } from "./base/route.ts";
-import { readSession, session, stranger } from "./base/session.ts";
+import { alarms, readSession, session, stranger } from "./base/session.ts";
 import { many } from "./base/text.ts";
 import { Activity } from "./view/activity.tsx";
 import { Approvals } from "./view/approvals.tsx";
@@ -84,9 +84,7 @@ function Rail() {
   const asked = Number(counted.value?.approvals.count ?? 0);
   const open = Number(counted.value?.problems.count ?? 0);
   const { page } = route.value;
-  useEffect(() => {
-    document.documentElement.dataset.problems = open > 0 ? "some" : "";
-  }, [open > 0]);
+  useEffect(() => void (alarms.value = open), [open]);
   return (
     <nav class="rail" aria-label="pages">
       {PAGES.map(([to, name]) => (
@@ -177,9 +175,10 @@ function App() {
   };
   useEffect(() => {
     const name = PAGES.find(([to]) => to === page)?.[1] ?? "Windlass";
-    document.title = `${id && page !== "jobs" ? `${id} · ` : ""}${name} · Windlass`;
-    scrollTo(0, 0);
-  }, [page, id]);
+    // A job names itself.
+    if (page !== "jobs" || !id) document.title = `${alarms.value > 0 ? `(${alarms.value}) ` : ""}${id ? `${id} · ` : ""}${name} · Windlass`;
+  }, [page, id, alarms.value]);
+  useEffect(() => scrollTo(0, 0), [page, id]);
   const isKnown = session.value !== null || stranger.value !== null;
   return (
     <>

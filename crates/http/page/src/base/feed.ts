@@ -10,6 +10,8 @@ type Options = {
   signal: AbortSignal;
   onOpen?: () => void;
   onEvents: (events: JobEvent[]) => void;
+  // How many events a stream that gathers left out.
+  onSkipped?: (n: number) => void;
   onState: (state: State) => void;
 };
 
@@ -31,7 +33,7 @@ const shown = (signal: AbortSignal) =>
 
 // follow("v1/feed", { params, after, signal, onOpen, onEvents, onState }). Without `after` events come from now on: whatever was
 // read before onOpen may be older than the first of them, and has to be read once more.
-export async function follow(path: string, { params = {}, after = "", signal, onOpen, onEvents, onState }: Options) {
+export async function follow(path: string, { params = {}, after = "", signal, onOpen, onEvents, onSkipped, onState }: Options) {
   const batch = new Batch(onEvents, signal);
   let cursor = after;
   let failed = 0;
@@ -44,8 +46,9 @@ export async function follow(path: string, { params = {}, after = "", signal, on
         onState("live");
         onOpen?.();
       };
-      for await (const { id, text } of listen(path, { ...params, after: cursor }, signal, opened)) {
-        if (text) batch.add(parseExact(text) as JobEvent);
+      for await (const { id, name, text } of listen(path, { ...params, after: cursor }, signal, opened)) {
+        if (text && name === "skipped") onSkipped?.(Number(parseExact(text).skipped));
+        else if (text) batch.add(parseExact(text) as JobEvent);
         if (id) cursor = id;
       }
     } catch (error) {
@@ -101,6 +104,7 @@ async function* listen(path: string, params: Params, signal: AbortSignal, opened
 export class Frames {
   #rest = "";
   #id = "";
+  #name = "";
   #lines: string[] = [];
 
   *read(text: string) {
@@ -109,9 +113,11 @@ export class Frames {
     for (const line of lines) {
       if (line.startsWith("data:")) this.#lines.push(line.slice(line[5] === " " ? 6 : 5));
       else if (line.startsWith("id:")) this.#id = line.slice(3).trim();
+      else if (line.startsWith("event:")) this.#name = line.slice(6).trim();
       else if (line === "") {
-        yield { id: this.#id, text: this.#lines.join("\n") };
+        yield { id: this.#id, name: this.#name, text: this.#lines.join("\n") };
         this.#lines = [];
+        this.#name = "";
       }
     }
   }

@@ -55,21 +55,25 @@ export function useReading<T>(read: (signal: AbortSignal) => Promise<T>, everyMs
   return { value, problem, look: () => again.current() };
 }
 
-type Followed = { params?: Params; after?: string; onEvents: (events: JobEvent[]) => void; onOpen?: () => void; isOff?: boolean };
+type Followed = { params?: Params; after?: string; onEvents: (events: JobEvent[]) => void; onSkipped?: (n: number) => void; onOpen?: () => void; isOff?: boolean };
+
+// The feed of everything comes without payloads, four times a second at most, and of each job the newest event: as much as eyes take.
+export const LEAN = { payload: "false", every: "250ms" };
 
 // Follows a stream for as long as the view is there.
-export function useFeed(path: string, { params, after, onEvents, onOpen, isOff }: Followed, deps: unknown[]) {
-  const hear = useRef({ onEvents, onOpen });
-  hear.current = { onEvents, onOpen };
+export function useFeed(path: string, { params, after, onEvents, onSkipped, onOpen, isOff }: Followed, deps: unknown[]) {
+  const hear = useRef({ onEvents, onSkipped, onOpen });
+  hear.current = { onEvents, onSkipped, onOpen };
   useEffect(() => {
     if (isOff) return;
     const ending = new AbortController();
     live.value = "connecting";
     follow(path, {
-      params, after, signal: ending.signal,
+      params: path === "v1/feed" ? { ...LEAN, ...params } : params, after, signal: ending.signal,
       onState: (state) => (live.value = state),
       onOpen: () => hear.current.onOpen?.(),
       onEvents: (events) => hear.current.onEvents(events),
+      onSkipped: (n) => hear.current.onSkipped?.(n),
     });
     return () => ending.abort();
   }, [path, ...deps]);

@@ -7,6 +7,9 @@ export const session = signal<Session | null>(null);
 // Set while a key is asked for.
 export const stranger = signal<Problem | null>(null);
 
+// How many problems are open, for the title.
+export const alarms = signal(0);
+
 export type Role = "producer" | "worker" | "approver" | "operator" | "admin";
 
 // Whether the key has one of these roles; an admin may everything.

@@ -31,8 +31,8 @@ function linkOf({ action, target }: AuditEntry) {
 function What({ entry }: { entry: AuditEntry }) {
   const detail = entry.detail as Detail;
   if (Object.keys(detail).length === 0) return null;
-  if ("before" in detail && "after" in detail) {
-    const found = diff(detail.before ?? {}, detail.after ?? {}, 12);
+  if (detail.before && detail.after) {
+    const found = diff(detail.before, detail.after, 12);
     return (
       <dl class="diff">
         {found.map((change) => (
@@ -46,12 +46,14 @@ function What({ entry }: { entry: AuditEntry }) {
       </dl>
     );
   }
-  const text = print(detail).replace(/\s+/g, " ");
+  // What was made has no before, what was removed no after.
+  const shown = detail.after ?? detail.before ?? detail;
+  const text = print(shown).replace(/\s+/g, " ");
   if (text.length < 90) return <span class="mono muted">{text.replace(/^\{ ?| ?\}$/g, "")}</span>;
   return (
     <details>
-      <summary>detail</summary>
-      <JsonBox value={detail} what={`detail of ${entry.seq}`} />
+      <summary>{detail.after ? "as it was made" : detail.before ? "as it was" : "detail"}</summary>
+      <JsonBox value={shown} what={`detail of ${entry.seq}`} />
     </details>
   );
 }

@@ -82,7 +82,7 @@ export function askBulk(target: Target, action: Action, done: () => void) {
       ),
       (action === "cancel" || "filter" in target) && <Reason />,
     ],
-    yes: verb,
+    yes: action === "cancel" ? "Cancel the jobs" : "Redrive",
     tone: action === "cancel" ? "danger" : "",
     send: async (form) => {
       if (size.n > TYPED_ABOVE && form.count?.value.replaceAll(",", "").trim() !== String(size.n)) throw new Error(`type ${size.n} to say that you mean all of them`);

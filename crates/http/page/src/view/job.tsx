@@ -297,7 +297,7 @@ function Changes({ before, today }: { before: Job; today: Job }) {
   const read = useReading(async (signal) => (vs === null ? null : get<Job>(`v1/jobs/${today.id}`, { at_version: vs }, signal)), 3_600_000, [vs]);
   const after = vs === null ? today : read.value.value;
   const found = after ? diff(part(before), part(after)) : [];
-  const say = (value: unknown) => (value === undefined ? "–" : print(value).slice(0, 400));
+  const say = (value: unknown) => print(value).slice(0, 400);
   return (
     <Panel title="Changes" note={
       <label>
@@ -313,7 +313,7 @@ function Changes({ before, today }: { before: Job; today: Job }) {
         {found.map((change) => (
           <div key={change.path}>
             <dt class="mono">{change.path}</dt>
-            <dd><del>{say(change.before)}</del> <ins>{say(change.after)}</ins></dd>
+            <dd>{change.before !== undefined && <del>{say(change.before)}</del>} {change.after !== undefined && <ins>{say(change.after)}</ins>}</dd>
           </div>
         ))}
       </dl>

@@ -42,7 +42,7 @@ function Listed() {
   useEffect(() => {
     if (now.problem.value === null && list.problem.peek()?.status === 0) list.load();
   }, [now.value.value]);
-  useFeed("v1/feed", { params: pick(asked, FIXED), onEvents: (events) => list.hear(events), onOpen: () => list.load() }, []);
+  useFeed("v1/feed", { params: pick(asked, FIXED), onEvents: (events) => list.hear(events), onSkipped: (n) => list.skip(n), onOpen: () => list.load() }, []);
   const queues = now.value.value?.queues ?? [];
   const known = () => ({ queue: queues.map((queue) => queue.name), kind: [...new Set(list.jobs.peek().map((job) => job.kind))], tag: [...new Set(list.jobs.peek().flatMap((job) => job.tags))] });
   return (
@@ -75,15 +75,17 @@ const CHIPS: [string, string[]][] = [
 
 function Chips({ asked, now }: { asked: URLSearchParams; now: Now | null }) {
   const at = asked.get("dead") ? "dead" : asked.get("status");
+  const isNarrowed = Object.values(NAMES).some((name) => asked.get(name));
   return (
     <nav class="chips" aria-label="jobs by status">
       {CHIPS.map(([name, statuses]) => {
-        const counts = now && Object.entries(now.statuses).filter(([status]) => name === "all" || statuses.includes(status)).map(([, count]) => count);
-        const n = counts?.reduce((sum, count) => sum + Number(count.count), 0);
-        const isCapped = counts?.some((count) => count.capped);
+        // Counted are all jobs: beside another filter the numbers would be of another list.
+        const counts = !isNarrowed && now && Object.entries(now.statuses).filter(([status]) => name === "all" || statuses.includes(status)).map(([, count]) => count);
+        const n = counts ? counts.reduce((sum, count) => sum + Number(count.count), 0) : undefined;
+        const isCapped = counts && counts.some((count) => count.capped);
         const isOn = name === "all" ? !at : at === (name === "dead" ? "dead" : statuses.join(","));
         // Rare ones show up when there are some.
-        if (name === "orphaned" && !n && !isOn) return null;
+        if (name === "orphaned" && !n && !isOn && !isNarrowed) return null;
         return (
           <a key={name} class="chip" href={address(asked, name === "dead" ? { dead: "true", status: "" } : { dead: "", status: statuses.join(",") })} data-chip={name} aria-current={isOn ? "true" : undefined}>
             <Icon name={name} />
@@ -305,7 +307,7 @@ function Rows({ list }: { list: List }) {
         </tbody>
         {spacer(Math.max(0, jobs.length - to))}
       </table>
-      <p class="under muted">{list.next.value ? `${many(jobs.length)} loaded, more below` : plural(jobs.length, "job")}</p>
+      <p class="under muted">{list.skipped.value > 0 && `faster than eyes: ${many(list.skipped.value)} events left out · `}{list.next.value ? `${many(jobs.length)} loaded, more below` : plural(jobs.length, "job")}</p>
     </section>
   );
 }

@@ -10,6 +10,7 @@ const PAGE_MOST = 1000;
 // More events in one frame than this are not worth following one by one.
 const FLOOD = 500;
 const REFRESH_MS = 1000;
+const CALM_MS = 5000;
 
 type Answer = { jobs: Job[]; next_cursor?: string | null };
 
@@ -20,6 +21,7 @@ export class List {
   jobs = signal<Job[]>([]);
   next = signal<string | null>(null);
   isRead = signal(false);
+  skipped = signal(0);
   problem = signal<Problem | null>(null);
   // Rows that came while nobody wanted the list to move.
   gathered = signal<Job[]>([]);
@@ -33,6 +35,7 @@ export class List {
   isBusy: () => boolean;
   #ending = new AbortController();
   #timer = 0;
+  #calm = 0;
   #isLoading = false;
   #isAsked = false;
 
@@ -46,6 +49,7 @@ export class List {
   end() {
     this.#ending.abort();
     clearTimeout(this.#timer);
+    clearTimeout(this.#calm);
   }
 
   // Reads what is shown; one reading at a time, and one more when somebody asked meanwhile.
@@ -69,6 +73,14 @@ export class List {
         this.soon();
       }
     }
+  }
+
+  // Events that the server left out since a while, because they came faster than eyes.
+  skip(n: number) {
+    this.skipped.value += n;
+    clearTimeout(this.#calm);
+    this.#calm = setTimeout(() => (this.skipped.value = 0), CALM_MS);
+    if (n > 50) this.soon();
   }
 
   // Reads again in a moment, however often it is asked.
@@ -148,6 +160,8 @@ export class List {
       const waiting = came.get(event.job_id!);
       if (n !== undefined) {
         const next = { ...rows[n] };
+        // What lies between was left out: the row is right about where it stands, and is read again for the rest.
+        if (Number(event.version) > Number(next.version) + 1) this.soon();
         if (!fold(next, event)) continue;
         if (next.status !== rows[n].status) this.touched.set(next.id, "moved");
         rows[n] = next;
@@ -156,6 +170,9 @@ export class List {
         fold(waiting, event);
       } else if (event.type === "job_created" && this.isFollowed) {
         came.set(event.job_id!, fresh(event));
+      } else if (this.isFollowed && this.#isAbove(event)) {
+        // Its first event was left out.
+        this.soon();
       }
     }
     if (came.size > 0 && !isBusy) {
@@ -167,6 +184,12 @@ export class List {
       this.gathered.value = [...came.values()].sort(newestFirst);
     }
     if (!this.isFollowed) this.soon();
+  }
+
+  // Whether a job that is not listed would stand above those that are.
+  #isAbove(event: JobEvent) {
+    const first = this.jobs.peek()[0];
+    return !first || event.job_id! > first.id;
   }
 
   select(ids: string[], isOn: boolean) {

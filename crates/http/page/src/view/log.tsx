@@ -4,7 +4,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { get, type LogLine } from "../base/api.ts";
 import { Clock } from "../base/parts.tsx";
-import { many } from "../base/text.ts";
+import { many, plural } from "../base/text.ts";
 import { Panel } from "./bits.tsx";
 
 const PAGE = 200;
@@ -45,7 +45,7 @@ export function Log({ id, stir }: { id: string; stir: unknown }) {
   const wanted = find.value.toLowerCase();
   const shown = lines.value.filter((line) => (!only.value || String(line.attempt) === only.value) && (!wanted || line.line.toLowerCase().includes(wanted)));
   return (
-    <Panel title="Log" note={wanted || only.value ? `${many(shown.length)} of ${many(lines.value.length)} lines` : `${many(lines.value.length)} lines`}>
+    <Panel title="Log" note={wanted || only.value ? `${many(shown.length)} of ${many(lines.value.length)} lines` : plural(lines.value.length, "line")}>
       <div class="row log-tools">
         <input type="search" aria-label="find in the log" placeholder="find" value={find.value} onInput={(event) => (find.value = event.currentTarget.value)} />
         {attempts.length > 1 && (

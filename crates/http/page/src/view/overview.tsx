@@ -15,7 +15,8 @@ import { hoursOf, isNew } from "./problems.tsx";
 import { deepest, fold, last, percentile, verdict, windowOf, type Row, type Window } from "./stats.ts";
 
 const NOW_MS = 3000;
-const STATS_MS = 10_000;
+// Stats come by the minute, and are the heaviest answer of all.
+const STATS_MS = 45_000;
 const QUEUE_TONES = ["warm", "accent", "rest", "good", "faint"];
 
 type All = { now: Now; workers: Worker[]; problems: ProblemGroup[]; approvals: Approval[]; schedules: Schedule[] };

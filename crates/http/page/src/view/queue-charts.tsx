@@ -9,7 +9,7 @@ import { Chart, type Line } from "./chart.tsx";
 import { Trouble } from "./bits.tsx";
 import { fold, last, percentile, windowOf, type Row } from "./stats.ts";
 
-const EVERY_MS = 10_000;
+const EVERY_MS = 45_000;
 
 export function QueueCharts({ queue }: { queue: string }) {
   const asked = params.value.toString();

@@ -100,7 +100,7 @@ export function Schedules() {
   const found = read.value.value;
   const columns: Column<Schedule>[] = [
     { name: "Schedule", cell: (schedule) => <><a href={href("schedules", schedule.name)}>{schedule.name}</a> <Flag paused={schedule.paused} /></> },
-    { name: "When", cell: (schedule) => <><span class="mono">{timing(schedule)}</span> {schedule.cron && <span class="muted">{schedule.timezone}</span>}</> },
+    { name: "When", isWide: true, cell: (schedule) => <><span class="mono">{timing(schedule)}</span> {schedule.cron && <span class="muted">{schedule.timezone}</span>}</> },
     { name: "Job", cell: (schedule) => job(schedule).kind },
     { name: "Next", cell: (schedule) => (schedule.broken ? <span class="bad-word" title={schedule.broken}>broken</span> : schedule.next_at ? <Ago at={schedule.next_at} /> : <span class="muted">never</span>) },
     { name: "Last", cell: (schedule) => (schedule.last_slot ? <>{schedule.last_job ? <a href={href("jobs", schedule.last_job)}><Ago at={schedule.last_slot} /></a> : <Ago at={schedule.last_slot} />}</> : <span class="muted">not yet</span>) },
@@ -120,7 +120,7 @@ export function Schedules() {
             keyOf={(trigger) => trigger.name}
             columns={[
               { name: "Trigger", cell: (trigger) => <b>{trigger.name}</b> },
-              { name: "Webhook", cell: (trigger) => <span class="mono">{trigger.webhook}</span> },
+              { name: "Webhook", isWide: true, cell: (trigger) => <span class="mono">{trigger.webhook}</span> },
               { name: "Signed", cell: (trigger) => (trigger.signed ? "yes" : <span class="muted">no secret yet</span>) },
               { name: "Makes", isWide: true, cell: (trigger) => (trigger.jobs as Named[]).map((made) => made.kind).join(", ") },
               { name: "Changed", cell: (trigger) => <Ago at={trigger.updated_at} /> },
