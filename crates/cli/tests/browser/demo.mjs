@@ -21,6 +21,7 @@ async function pictures(page) {
   const waiting = (await get("/v1/jobs?status=waiting&limit=1")).jobs[0].id;
   const problem = (await get("/v1/problems")).problems[0].fingerprint;
   const views = [["jobs", "#/jobs"], ["job", `#/jobs/${waiting}`], ["problems", "#/problems"], ["problem", `#/problems/${problem}`], ["approvals", "#/approvals"], ["queue", "#/queues/orders?from=-15m"], ["workers", "#/workers"], ["schedule", "#/schedules/reports"], ["activity", "#/activity"], ["settings", "#/settings"]];
+  await page.setViewportSize({ width: 1280, height: 680 });
   for (const [n, [name, at]] of views.entries()) {
     await page.emulateMedia({ colorScheme: n % 2 ? "dark" : "light" });
     await page.goto(`${url}/${at}`);
@@ -38,7 +39,7 @@ async function pictures(page) {
 
 await stage(async (page, context) => {
   const found = async (query) => (await get(`/v1/jobs?${query}`)).jobs.length;
-  await until("work that moves", async () => (await found("status=completed&limit=1000")) >= (isForPeople ? 300 : 3));
+  await until("work that moves", async () => (await found("status=completed&limit=1000")) >= (isForPeople ? 90 : 3));
   if (isForPeople) await visit();
   await page.goto(url);
   await page.locator('#live[data-state="live"]').waitFor();

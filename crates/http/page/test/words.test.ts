@@ -61,6 +61,13 @@ test("series add up: counts, buckets and gauges; a worker of two queues is there
   assert.deepEqual(deepest(rows, [], 1), ["orders"]);
 });
 
+test("one missing sample of the gauges is no gap, two are", () => {
+  const sampled = (minutes: number[]) => ({ ...stats, to: "2026-11-18T11:06:00Z", series: [{ queue: "mail", points: minutes.map((n) => point(`2026-11-18T11:0${n}:00Z`, { gauges: { depth: n, oldest: 0, busy: 1, capacity: 1 } })) }] }) as unknown as Stats;
+  const depths = (minutes: number[]) => fold(sampled(minutes), { from: 0, to: Date.parse("2026-11-18T11:06:00Z"), step: 60, isLive: false }).map((row) => row.depth.mail ?? null);
+  assert.deepEqual(depths([0, 2, 3, 5]), [0, 0, 2, 3, 3, 5]);
+  assert.deepEqual(depths([0, 3]), [0, null, null, 3, null, null]);
+});
+
 test("a queue is empty when more starts than comes", () => {
   assert.equal(drainMs(100, { enqueued: 1, started: 11 }), 10_000);
   assert.equal(drainMs(100, { enqueued: 2, started: 2 }), null);

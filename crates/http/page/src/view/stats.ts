@@ -66,10 +66,22 @@ export function fold(stats: Stats, view: Window): Row[] {
       row.capacity = Math.max(row.capacity ?? 0, Number(gauges.capacity), row.busy);
     }
   }
+  bridge(rows);
   const shown = rows.filter((row) => row.at < view.to);
   // A step that is not over would look like a fall.
   const isOpen = view.isLive && shown.length > 1 && shown.at(-1)!.at + stepMs > view.to;
   return isOpen ? shown.slice(0, -1) : shown;
+}
+
+// Gauges are sampled once a minute, and a sample may fall into the minute beside its own: one missing step is no gap.
+function bridge(rows: Row[]) {
+  for (let n = 1; n + 1 < rows.length; n += 1) {
+    const [before, row, after] = rows.slice(n - 1, n + 2);
+    if (row.busy !== null || before.busy === null || after.busy === null) continue;
+    Object.assign(row, { busy: before.busy, capacity: before.capacity, depth: before.depth, oldest: before.oldest });
+    // What was filled in bridges nothing further.
+    n += 1;
+  }
 }
 
 // A percentile in ms, within the width of a bucket; null when nothing was measured.
