@@ -21,7 +21,7 @@ async function pictures(page) {
   const waiting = (await get("/v1/jobs?status=waiting&limit=1")).jobs[0].id;
   const problem = (await get("/v1/problems")).problems[0].fingerprint;
   const views = [["jobs", "#/jobs"], ["job", `#/jobs/${waiting}`], ["problems", "#/problems"], ["problem", `#/problems/${problem}`], ["approvals", "#/approvals"], ["queue", "#/queues/orders?from=-15m"], ["workers", "#/workers"], ["schedule", "#/schedules/reports"], ["activity", "#/activity"], ["settings", "#/settings"]];
-  await page.setViewportSize({ width: 1280, height: 680 });
+  await page.setViewportSize({ width: 1280, height: 620 });
   for (const [n, [name, at]] of views.entries()) {
     await page.emulateMedia({ colorScheme: n % 2 ? "dark" : "light" });
     await page.goto(`${url}/${at}`);

@@ -12,7 +12,7 @@ import { resume } from "./acts.tsx";
 import { Panel, Trouble } from "./bits.tsx";
 import { Chart, Spark, type Line } from "./chart.tsx";
 import { hoursOf, isNew } from "./problems.tsx";
-import { deepest, fold, last, percentile, verdict, windowOf, type Row, type Window } from "./stats.ts";
+import { deepest, depthOf, fold, last, percentile, verdict, windowOf, type Row, type Window } from "./stats.ts";
 
 const NOW_MS = 3000;
 // Stats come by the minute, and are the heaviest answer of all.
@@ -120,7 +120,7 @@ function Charts({ stats, view, now }: { stats: Stats; view: Window; now?: Now })
   const { at, rows } = made;
   const depth = deepest(rows, now?.queues ?? [], QUEUE_TONES.length).map((name, n): Line => {
     const queue = now?.queues.find((found) => found.name === name);
-    return { name, tone: QUEUE_TONES[n], isArea: n === 0, values: rows.map((row) => row.depth[name] ?? null), latest: queue ? `${many(Number(queue.due))}${queue.due_capped ? "+" : ""}` : "0" };
+    return { name, tone: QUEUE_TONES[n], isArea: n === 0, values: rows.map((row) => depthOf(row, name)), latest: queue ? `${many(Number(queue.due))}${queue.due_capped ? "+" : ""}` : "0" };
   });
   const shared = { at, stepMs: Number(stats.step) * 1000 };
   const slots: Line[] = [

@@ -7,7 +7,7 @@ import { params } from "../base/route.ts";
 import { brief, rate } from "../base/text.ts";
 import { Chart, type Line } from "./chart.tsx";
 import { Trouble } from "./bits.tsx";
-import { fold, last, percentile, windowOf, type Row } from "./stats.ts";
+import { depthOf, fold, last, percentile, windowOf, type Row } from "./stats.ts";
 
 const EVERY_MS = 45_000;
 
@@ -38,7 +38,7 @@ export function QueueCharts({ queue }: { queue: string }) {
   return (
     <div class="charts">
       <Chart title="Throughput" note="jobs per second" lines={[line("completed", "good", per("completed"), perSecond, true), line("retried", "warm", per("retried"), perSecond), line("failed", "bad", per("failed", "timed_out"), perSecond), line("enqueued", "ink", per("enqueued"), perSecond)]} show={brief} least={0.1} {...at} />
-      <Chart title="Waiting in line" note="due jobs" lines={[line("due", "warm", (row) => row.depth[queue] ?? null, brief, true)]} show={brief} least={2} {...at} />
+      <Chart title="Waiting in line" note="due jobs" lines={[line("due", "warm", (row) => depthOf(row, queue), brief, true)]} show={brief} least={2} {...at} />
       <Chart title="Wait before start" note="p50 · p95 · p99, log scale" lines={times("wait")} show={duration} isLog least={100} {...at} />
       <Chart title="Run time" note="p50 · p95 · p99, log scale" lines={times("run")} show={duration} isLog least={100} {...at} />
     </div>

@@ -105,6 +105,9 @@ export function last(rows: Row[], of: (row: Row) => number | null): number | nul
   return null;
 }
 
+// How deep a queue was: nothing is known without a sample, and a queue that a sample does not name held nothing.
+export const depthOf = (row: Row, queue: string) => row.depth[queue] ?? (row.busy === null ? null : 0);
+
 // The queues of a chart: the deepest have a line of their own.
 export function deepest(rows: Row[], queues: Queue[], most: number): string[] {
   const peak = new Map(queues.map((queue) => [queue.name, Number(queue.due)]));
