@@ -6,7 +6,7 @@ NEED_DENY := cargo deny --version >/dev/null 2>&1 || { \
 	echo "cargo-deny is missing; install it with: cargo install cargo-deny --locked" >&2; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-pg18 check msrv audit bless bench
+.PHONY: help run test test-pg18 check page msrv audit bless bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -26,6 +26,9 @@ check: ## formatting, lints, licences and sources of dependencies
 	@if cargo deny --version >/dev/null 2>&1; then cargo deny check bans licenses sources; else \
 		echo "GAP: cargo-deny is not installed, so bans, licences and sources of dependencies were NOT checked;" \
 			"install it with: cargo install cargo-deny --locked" >&2; fi
+
+page: ## build the page from crates/http/page/src; needs node and npm, and only who changes it
+	cd crates/http/page && npm ci --ignore-scripts --no-audit --no-fund && node build.mjs
 
 msrv: ## the library with the oldest compiler that it promises
 	@scripts/msrv

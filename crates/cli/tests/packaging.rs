@@ -9,7 +9,7 @@
 
 mod bed;
 
-use bed::{Bed, Ran, free_port, ran, wait_for};
+use bed::{Bed, Ran, free_port, program, ran, wait_for};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -21,13 +21,6 @@ fn repository() -> PathBuf {
 
 fn shipped(name: &str) -> String {
     std::fs::read_to_string(repository().join("packaging").join(name)).unwrap()
-}
-
-/// A program of one of Debian's packages.
-fn program(package: &str, name: &str) -> Command {
-    let mut command = Command::new(repository().join("scripts/program"));
-    command.args([package, name]);
-    command
 }
 
 #[test]

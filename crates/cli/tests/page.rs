@@ -8,7 +8,7 @@
 
 mod bed;
 
-use bed::{Bed, free_port, wait_for};
+use bed::{Bed, free_port, program, wait_for};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -60,8 +60,8 @@ fn play(serving: &mut Serving, script: &str, surroundings: &[(&str, &str)]) {
     let driver = folder().join("node_modules/playwright-core");
     assert!(driver.exists(), "{} is missing; run `npm ci` in {}", driver.display(), folder().display());
     let mut command = Command::new("node");
-    command.arg(folder().join(script)).envs(surroundings.iter().copied());
     command.env("PAGE_URL", format!("http://{}", serving.address));
+    command.arg(folder().join(script)).envs(surroundings.iter().copied());
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut answers = child.stdin.take().unwrap();
     for line in BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap) {
@@ -71,6 +71,23 @@ fn play(serving: &mut Serving, script: &str, surroundings: &[(&str, &str)]) {
         }
     }
     assert!(child.wait().unwrap().success(), "{script}: see its output above");
+}
+
+/// What is shipped is what the sources say, and the types are what the API's document says; the pure parts pass their own
+/// tests. With `BLESS=1` types and page are built anew.
+#[test]
+fn the_built_page_is_what_its_sources_say() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../http/page");
+    let tools = page.join("node_modules/vite");
+    assert!(tools.exists(), "{} is missing; run `npm ci` in {}", tools.display(), page.display());
+    let mut command = Command::new("node");
+    command.arg(page.join("check.mjs")).stdin(Stdio::piped());
+    if std::env::var_os("BLESS").is_some() {
+        command.arg("--write");
+    }
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(windlass_http::document().to_string().as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success(), "see its output above; BLESS=1 builds types and page anew");
 }
 
 #[test]
@@ -86,6 +103,16 @@ fn a_job_is_shown_and_acted_on() {
 #[test]
 fn text_stays_text_and_fits_narrow_screens() {
     play(&mut Serving::start("serve"), "hostile.mjs", &[]);
+}
+
+#[test]
+fn everybody_can_read_every_view_at_every_width() {
+    play(&mut Serving::start("serve"), "views.mjs", &[]);
+}
+
+#[test]
+fn every_act_has_keys_and_many_jobs_take_one() {
+    play(&mut Serving::start("serve"), "keys.mjs", &[]);
 }
 
 #[test]
@@ -110,7 +137,33 @@ fn a_killed_server_is_waited_for_and_nothing_is_missed() {
     play(&mut Serving::start("serve"), "restart.mjs", &[]);
 }
 
-/// With `BLESS=1` the picture becomes the one in the README.
+/// Under a path of a proxy everything is asked for below that path, the approval link too.
+#[test]
+fn it_works_under_a_path_of_nginx() {
+    let mut serving = Serving::start("serve");
+    let (folder, port) = (serving.bed.path(""), free_port());
+    let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+        .iter()
+        .map(|kind| format!("{kind}_temp_path {}/{kind};\n", folder.display()))
+        .collect();
+    let site = format!(
+        "daemon off;\npid {folder}/nginx.pid;\nerror_log stderr;\nevents {{ worker_connections 64; }}\n\
+         http {{\naccess_log off;\n{temporary}server {{\nlisten 127.0.0.1:{port};\nlocation /x/y/ {{\n\
+         proxy_pass http://{server}/;\nproxy_http_version 1.1;\nproxy_set_header Connection \"\";\n\
+         proxy_set_header Host $http_host;\nproxy_buffering off;\n}}\n}}\n}}\n",
+        folder = folder.display(),
+        server = serving.address,
+    );
+    std::fs::write(serving.bed.path("nginx.conf"), site).unwrap();
+    let mut proxy = program("nginx", "nginx");
+    proxy.args(["-e", "stderr", "-c"]).arg(serving.bed.path("nginx.conf")).stdin(Stdio::null());
+    serving.bed.spawn(proxy);
+    wait_for(|| std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let under = format!("http://127.0.0.1:{port}/x/y");
+    play(&mut serving, "path.mjs", &[("PAGE_URL", &under)]);
+}
+
+/// With `BLESS=1` the picture becomes the one in the README, and others those of the documents.
 #[test]
 fn the_demo_is_worth_a_look() {
     let mut serving = Serving::start("demo");
@@ -119,5 +172,8 @@ fn the_demo_is_worth_a_look() {
     } else {
         serving.bed.path("screenshot.png")
     };
-    play(&mut serving, "demo.mjs", &[("PAGE_PICTURE", picture.to_str().unwrap())]);
+    let pictures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operate/pictures");
+    let surroundings =
+        [("PAGE_PICTURE", picture.to_str().unwrap()), ("PAGE_PICTURES", pictures.to_str().unwrap())];
+    play(&mut serving, "demo.mjs", &surroundings);
 }

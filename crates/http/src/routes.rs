@@ -36,6 +36,12 @@ const UNIQUE_KEY: Param = param(
 const PROBLEM: Param = param("problem", Is::Text, "whose last error is of this problem");
 const AFTER: Param = param("after", Is::Text, "resumes after this cursor; without it the feed starts now");
 const WAIT: Param = param("wait", Is::Span, "how long to wait for something new, at most 60 s; JSON only");
+const PAYLOAD: Param = param("payload", Is::Flag, "false leaves payloads out");
+const EVERY: Param = param(
+    "every",
+    Is::Span,
+    "tell at most so often, at most 10 s, and of each job only the newest event; `skipped` says how many were left out; streams only",
+);
 const TYPE: Param =
     Param { name: "type", is_a: Is::Text, about: "only events of these types", is_many: true };
 
@@ -470,7 +476,7 @@ fn watchers() -> Vec<Route> {
         get("/v1/feed", "every event of every job as it comes", feed::feed)
             .may(V)
             .asks(STANDING)
-            .asks([TYPE, AFTER, LIMIT, WAIT])
+            .asks([TYPE, AFTER, LIMIT, WAIT, PAYLOAD, EVERY])
             .gives_other(200, "text/event-stream")
             .gives::<FeedPageShape>(200)
             .refuses(&["cursor_expired"]),
@@ -486,7 +492,7 @@ fn watchers() -> Vec<Route> {
             .refuses(&["not_found"]),
         open(get("/", "the page", pages::index)).gives_other(200, "text/html"),
         open(get("/approve", "the page of an approval link", pages::approve)).gives_other(200, "text/html"),
-        open(get("/static/{name}", "a file of the page", pages::file))
+        open(get("/static/{build}/{name}", "a file of the page", pages::file))
             .gives_other(200, "*/*")
             .refuses(&["route_not_found"]),
     ]

@@ -91,7 +91,7 @@ const CONTRACT: &[(&str, &str)] = &[
     ("GET /errors/{code}", "–"),
     ("GET /", "–"),
     ("GET /approve", "–"),
-    ("GET /static/{name}", "–"),
+    ("GET /static/{build}/{name}", "–"),
 ];
 
 /// (access) The table of routes says of each what the contract says.

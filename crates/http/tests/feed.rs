@@ -117,6 +117,45 @@ async fn filters_apply_to_streams() {
     }
 }
 
+/// (http) A lean stream brings no payloads; one that gathers brings the newest event of each job, says how many it left
+/// out, and resumes after all of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lean_stream_gathers() {
+    for bed in beds().await {
+        let mut lean = listen(&bed, "/v1/feed?payload=false", None).await;
+        let mut gathered = listen(&bed, "/v1/feed?payload=false&every=700ms", None).await;
+        let first = bed.put_job(json!({ "payload": { "large": "x".repeat(50_000) } })).await;
+        let created = lean.next().await.unwrap();
+        assert_eq!((&created.data["type"], &created.data["job_id"]), (&json!("job_created"), &json!(first)));
+        assert!(created.data.get("payload").is_none());
+        // The first comes at once; what comes before the pause is over is told together.
+        assert_eq!(gathered.next().await.unwrap().data["version"], 1);
+        for _ in 0..5 {
+            note(&bed, &first).await;
+        }
+        let second = bed.put_job(json!({})).await;
+        let mut newest = BTreeMap::new();
+        let (mut told, mut skipped) = (1, 0);
+        while newest.get(&first) != Some(&6) || !newest.contains_key(&second) {
+            let next = gathered.next().await.unwrap();
+            match next.data["job_id"].as_str() {
+                Some(job) => {
+                    told += 1;
+                    newest.insert(job.to_owned(), next.data["version"].as_i64().unwrap());
+                }
+                None => skipped += next.data["skipped"].as_i64().unwrap(),
+            }
+        }
+        // What was left out of the last telling is said right behind it.
+        while told + skipped < 7 {
+            skipped += gathered.next().await.unwrap().data["skipped"].as_i64().unwrap();
+        }
+        assert_eq!(told + skipped, 7, "each event was told, or counted");
+        bed.get("/v1/feed?every=11s").await.refused(422, "invalid");
+        bed.get("/v1/feed?payload=some").await.refused(422, "invalid");
+    }
+}
+
 /// (http) A silent stream says now and then that it is there, and how far it has come.
 #[tokio::test(flavor = "multi_thread")]
 async fn silence_is_commented() {

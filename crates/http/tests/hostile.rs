@@ -103,17 +103,29 @@ async fn requests_are_read_strictly() {
         assert!(page.text.contains("Windlass") && page.headers["content-type"] == "text/html; charset=utf-8");
         let policy = page.headers["content-security-policy"].to_str().unwrap();
         assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
-        let file = bed.get("/static/app.js").await;
+        assert_eq!(page.headers["cache-control"], "no-cache");
+        let at = page.text.split('"').find(|part| part.ends_with("/app.js")).unwrap();
+        let (app, css) = (format!("/{at}"), format!("/{}", at.replace("app.js", "page.css")));
+        let file = bed.get(&app).await;
         assert_eq!(file.headers["content-type"], "text/javascript; charset=utf-8");
+        assert_eq!(file.headers["cache-control"], "public, max-age=31536000, immutable");
         let tag = file.headers["etag"].to_str().unwrap().to_owned();
-        let again = send(
-            bed.request(Method::GET, "/static/app.js").header("if-none-match", format!("\"x\", W/{tag}")),
-        )
-        .await;
+        let again =
+            send(bed.request(Method::GET, &app).header("if-none-match", format!("\"x\", W/{tag}"))).await;
         assert!(again.status == 304 && again.text.is_empty() && again.headers["etag"] == tag.as_str());
-        let other = send(bed.request(Method::GET, "/static/page.css").header("if-none-match", &tag)).await;
+        let other = send(bed.request(Method::GET, &css).header("if-none-match", &tag)).await;
         assert!(other.status == 200 && other.headers["etag"] != tag.as_str());
-        bed.get("/static/..%2Findex.html").await.refused(404, "route_not_found");
+        // In the smallest form that the caller takes, each with a tag of its own.
+        for (asked, coding) in [("gzip, br", "br"), ("gzip", "gzip"), ("br;q=0, gzip;q=0.5", "gzip")] {
+            let small = send(bed.request(Method::GET, &app).header("accept-encoding", asked)).await;
+            assert_eq!((small.status, &small.headers["content-encoding"]), (200, &coding.parse().unwrap()));
+            assert!(small.headers["etag"] != tag.as_str() && small.headers["vary"] == "accept-encoding");
+        }
+        let none = send(bed.request(Method::GET, &app).header("accept-encoding", "identity, br;q=0")).await;
+        assert!(!none.headers.contains_key("content-encoding"));
+        bed.get("/static/0000000000000000/app.js").await.refused(404, "route_not_found");
+        bed.get(&app.replace("app.js", "..%2Findex.html")).await.refused(404, "route_not_found");
+        bed.get(&app.replace("app.js", "index.html")).await.refused(404, "route_not_found");
         assert!(bed.get("/errors/lease_expired").await.text.contains("# lease_expired"));
         bed.get("/errors/none").await.refused(404, "not_found");
         bed.get("/v2/jobs").await.refused(404, "route_not_found");

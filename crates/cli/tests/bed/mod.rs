@@ -243,3 +243,11 @@ pub fn lives(pid: &str) -> bool {
     let stat = std::fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
     stat.rsplit(')').next().is_some_and(|rest| !rest.is_empty() && !rest.trim_start().starts_with('Z'))
 }
+
+/// A program of one of Debian's packages.
+pub fn program(package: &str, name: &str) -> Command {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut command = Command::new(repository.join("scripts/program"));
+    command.args([package, name]);
+    command
+}

@@ -16,18 +16,49 @@ async function visit() {
   await until("a dead letter", async () => (await get("/v1/jobs?dead=true")).jobs.length > 0);
 }
 
+// One per page of the document about the page; in turn dark and light.
+async function pictures(page) {
+  const waiting = (await get("/v1/jobs?status=waiting&limit=1")).jobs[0].id;
+  const problem = (await get("/v1/problems")).problems[0].fingerprint;
+  const views = [["jobs", "#/jobs"], ["job", `#/jobs/${waiting}`], ["problems", "#/problems"], ["problem", `#/problems/${problem}`], ["approvals", "#/approvals"], ["queue", "#/queues/orders?from=-15m"], ["workers", "#/workers"], ["schedule", "#/schedules/reports"], ["activity", "#/activity"], ["settings", "#/settings"]];
+  await page.setViewportSize({ width: 1280, height: 620 });
+  for (const [n, [name, at]] of views.entries()) {
+    await page.emulateMedia({ colorScheme: n % 2 ? "dark" : "light" });
+    await page.goto(`${url}/${at}`);
+    await page.locator('#live[data-state="live"]').waitFor();
+    await page.locator("main .panel, main table, main .approval").first().waitFor();
+    await page.waitForTimeout(500);
+    await page.screenshot({ path: `${process.env.PAGE_PICTURES}/${name}.png`, animations: "disabled" });
+  }
+  await page.setViewportSize({ width: 390, height: 800 });
+  await page.goto(`${url}/`);
+  await page.locator(".chart .line").first().waitFor();
+  await page.screenshot({ path: `${process.env.PAGE_PICTURES}/phone.png`, animations: "disabled" });
+  await page.setViewportSize({ width: 1280, height: 800 });
+}
+
 await stage(async (page, context) => {
   const found = async (query) => (await get(`/v1/jobs?${query}`)).jobs.length;
-  await until("work that moves", async () => (await found("status=completed")) >= (isForPeople ? 40 : 3));
+  await until("work that moves", async () => (await found("status=completed&limit=1000")) >= (isForPeople ? 90 : 3));
   if (isForPeople) await visit();
   await page.goto(url);
   await page.locator('#live[data-state="live"]').waitFor();
-  await page.locator(".queue").nth(2).waitFor();
+  await page.locator(".state h2").waitFor();
   await page.locator("#asked", { hasText: /\d/ }).waitFor();
+  await until("four charts", async () => (await page.locator(".chart").count()) === 4);
+  await page.getByRole("region", { name: "Problems" }).locator("li").first().waitFor();
+  await page.getByRole("region", { name: "Needs a person" }).locator("li").first().waitFor();
+  // The list of the same shop.
+  await page.goto(`${url}/#/jobs`);
+  await page.locator(".queue").nth(2).waitFor();
   await page.locator('[data-chip="completed"] b').waitFor();
-  await until("rows", async () => (await page.locator("table.jobs tbody tr").count()) >= 6);
-  if (isForPeople) await until("something running", async () => (await page.locator("tr[data-status=running]").count()) > 1 && (await page.locator("tr[data-status=running] progress").count()) > 0);
+  await until("rows", async () => (await page.locator("table.jobs tr[data-id]").count()) >= 6);
+  await page.goto(`${url}/#/?from=-15m`);
+  await page.locator(".chart .line").first().waitFor();
+  await page.getByRole("region", { name: "Needs a person" }).waitFor();
   await page.screenshot({ path, animations: "disabled" });
+
+  if (isForPeople) await pictures(page);
 
   // It is a picture of something: many colours, and not too heavy.
   const bytes = await readFile(path);

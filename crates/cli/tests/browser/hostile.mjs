@@ -21,7 +21,7 @@ await stage(async (page) => {
   await worker.act("wait", { for: "approval", name: "ok" });
   await post(`/v1/jobs/${await enqueue("evil.cancelled")}/cancel`, { reason: EVIL });
 
-  const pages = ["#/jobs", "#/approvals", "#/queues", "#/workers", `#/jobs/${id}`, `#/jobs/${id}?at=3`, `#/jobs?kind=${encodeURIComponent(EVIL)}`, `#/jobs?agent_id=${encodeURIComponent(EVIL)}`];
+  const pages = ["#/", "#/jobs", "#/problems", "#/approvals", "#/queues", "#/queues/default", "#/workers", "#/schedules", "#/activity", "#/settings", `#/jobs/${id}`, `#/jobs/${id}?at=3`, `#/jobs?kind=${encodeURIComponent(EVIL)}`, `#/jobs?agent_id=${encodeURIComponent(EVIL)}`];
   for (const width of [1280, 360]) {
     await page.setViewportSize({ width, height: 800 });
     for (const at of pages) {

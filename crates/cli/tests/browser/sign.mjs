@@ -16,15 +16,23 @@ await stage(async (page, context) => {
   await signIn(page, "wl_wrong");
   await page.locator(".problem", { hasText: "unauthorized" }).getByText("unknown, expired or revoked").waitFor();
 
-  // One that may only look is told so, and the job stays.
+  // One that may only look is offered nothing else, on any page; and is refused when it asks all the same.
   await signIn(page, viewer);
   await page.getByRole("heading", { name: "guarded" }).waitFor();
   await page.locator('#live[data-state="live"]').waitFor();
   await page.locator("#who", { hasText: "looker" }).waitFor();
-  await page.locator(".acts").getByRole("button", { name: "Cancel" }).click();
-  await page.locator("dialog").getByRole("button", { name: "Cancel the job" }).click();
-  await page.locator("dialog .problem", { hasText: "forbidden" }).getByText("producer or operator").waitFor();
-  await page.keyboard.press("Escape");
+  const acts = /^(cancel|redrive|fork|signal|approve|deny|pause|resume|drain|take|enqueue|run now|remove|resolve|mute|make|change|defaults)/i;
+  for (const at of [`#/jobs/${job}`, "#/", "#/jobs", "#/jobs?queue=default", "#/problems", "#/approvals", "#/queues", "#/queues/default", "#/workers", "#/schedules", "#/activity", "#/settings"]) {
+    await page.goto(`${url}/${at}`);
+    await page.locator("main h1").first().waitFor();
+    await page.locator('#live[data-state="live"]').waitFor();
+    const offered = (await page.getByRole("button").allTextContents()).filter((text) => acts.test(text));
+    assert.deepEqual(offered, [], at);
+    assert.equal(await page.locator("main input[type=checkbox]").count(), 0, at);
+  }
+  const refused = await page.evaluate(async (id) => (await fetch(`v1/jobs/${id}/cancel`, { method: "POST", headers: { "content-type": "application/json" }, body: "{}" })).status, job);
+  assert.equal(refused, 403);
+  await page.goto(`${url}/#/jobs/${job}`);
 
   // The cookie is the browser's alone, and lasts beyond a reload.
   const [cookie] = await context.cookies();

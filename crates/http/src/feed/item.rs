@@ -21,6 +21,8 @@ pub(crate) struct Item {
     event: Event,
     /// Written when it is first asked for.
     text: OnceLock<Text>,
+    /// The same without its payload.
+    lean: OnceLock<Text>,
 }
 
 /// An event as it is sent.
@@ -46,12 +48,17 @@ impl Item {
             kind,
             event,
             text: OnceLock::new(),
+            lean: OnceLock::new(),
         }
     }
 
-    fn text(&self) -> &Text {
-        self.text.get_or_init(|| {
+    fn text(&self, is_lean: bool) -> &Text {
+        let place = if is_lean { &self.lean } else { &self.text };
+        place.get_or_init(|| {
             let mut shape = EventShape::of(&self.event);
+            if is_lean {
+                (shape.payload, shape.payload_base64) = (None, None);
+            }
             shape.job_id = Some(self.job.to_string());
             shape.queue = Some(self.queue.to_string());
             shape.kind = Some(self.kind.to_string());
@@ -65,19 +72,19 @@ impl Item {
         })
     }
 
-    /// The JSON.
-    pub(crate) fn json(&self) -> &Bytes {
-        &self.text().json
+    /// The JSON; a lean one has no payload.
+    pub(crate) fn json(&self, is_lean: bool) -> &Bytes {
+        &self.text(is_lean).json
     }
 
     /// The frame with its cursor.
-    pub(crate) fn frame(&self) -> Bytes {
-        self.text().frame.clone()
+    pub(crate) fn frame(&self, is_lean: bool) -> Bytes {
+        self.text(is_lean).frame.clone()
     }
 
     /// The frame without its cursor.
-    pub(crate) fn data(&self) -> Bytes {
-        let Text { frame, data_at, .. } = self.text();
+    pub(crate) fn data(&self, is_lean: bool) -> Bytes {
+        let Text { frame, data_at, .. } = self.text(is_lean);
         frame.slice(*data_at..)
     }
 
@@ -108,7 +115,7 @@ impl Item {
 
     /// How much memory it may keep: its bytes, once as they are and twice as they are sent.
     pub(crate) fn weight(&self) -> usize {
-        3 * self.event.payload.as_ref().map_or(0, |payload| payload.as_bytes().len()) + 2_048
+        3 * self.event.payload.as_ref().map_or(0, |payload| payload.as_bytes().len()) + 3_072
     }
 }
 

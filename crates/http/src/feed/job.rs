@@ -132,7 +132,7 @@ impl Listener {
             }
             self.told = item.version;
             frames.push_back(Bytes::from(format!("id: {}\n", item.version)));
-            frames.push_back(item.data());
+            frames.push_back(item.data(false));
         }
         frames
     }

@@ -5,6 +5,7 @@
 //! reader had reached before the last look into the store, leaves out what it was given already, and holds the rest back
 //! until the reader has seen everything that the listener has. From then on the reader's cursors are its own.
 
+use super::gather::Gather;
 use super::hub::{Hub, Mark, Taken};
 use super::item::Item;
 use super::sse::{self, Listen};
@@ -64,6 +65,8 @@ pub(crate) struct Listener {
     /// The number of the next item, while it takes from the reader.
     place: u64,
     epoch: u64,
+    /// What is told later, for one who wants to be told at most so often.
+    gather: Option<Box<Gather>>,
     _counted: super::hub::Counted,
 }
 
@@ -107,7 +110,8 @@ impl Listener {
     fn new(call: &Call, want: Want, stage: Stage, cursor: Arc<FeedCursor>) -> Self {
         let app = Arc::clone(&call.app);
         let _counted = app.hub.counted();
-        Self { app, want, stage, cursor, is_ahead: false, place: 0, epoch: 0, _counted }
+        let gather = want.every.map(|every| Box::new(Gather::new(every)));
+        Self { app, want, stage, cursor, is_ahead: false, place: 0, epoch: 0, gather, _counted }
     }
 
     fn at(mut self, place: u64, epoch: u64) -> Self {
@@ -126,10 +130,13 @@ impl Listener {
         let mut frames = VecDeque::new();
         let mut told = Vec::with_capacity(page.events.len());
         for event in page.events {
-            let item = Item::new(event);
+            let item = Arc::new(Item::new(event));
             told.push((item.job, item.version));
             if self.app.hub.is_wanted(&self.want, &item).await {
-                frames.push_back(item.frame());
+                match &mut self.gather {
+                    Some(gather) => gather.add(item),
+                    None => frames.push_back(item.frame(self.want.is_lean)),
+                }
             }
         }
         self.cursor = Arc::new(page.next);
@@ -202,13 +209,17 @@ impl Listener {
                 }
             }
             _ => {
-                if self.app.hub.is_wanted(&self.want, &item).await {
-                    frames.push_back(item.frame());
-                    self.is_ahead = false;
-                } else {
-                    self.is_ahead = true;
-                }
                 self.cursor = Arc::clone(&item.cursor);
+                self.is_ahead = true;
+                if self.app.hub.is_wanted(&self.want, &item).await {
+                    match &mut self.gather {
+                        Some(gather) => gather.add(item),
+                        None => {
+                            frames.push_back(item.frame(self.want.is_lean));
+                            self.is_ahead = false;
+                        }
+                    }
+                }
             }
         }
     }
@@ -221,24 +232,45 @@ impl Listener {
         }
         for item in std::mem::take(held) {
             if self.app.hub.is_wanted(&self.want, &item).await {
-                frames.push_back(item.data());
+                match &mut self.gather {
+                    Some(gather) => gather.add(item),
+                    None => frames.push_back(item.data(self.want.is_lean)),
+                }
             }
         }
         self.stage = Stage::Live;
         if let Some(head) = &mark.head {
             self.cursor = Arc::clone(head);
         }
-        frames.push_back(sse::place(&self.cursor.to_text()));
-        self.is_ahead = false;
+        // The cursor stands after what is gathered, so it is told with it.
+        self.is_ahead = self.gather.is_some();
+        if !self.is_ahead {
+            frames.push_back(sse::place(&self.cursor.to_text()));
+        }
         true
     }
 }
 
 impl Listener {
+    /// When what is gathered may be told, if there is any.
+    fn gathered_by(&self) -> Option<Instant> {
+        self.gather.as_ref().and_then(|gather| gather.due())
+    }
+
+    /// What is gathered, once it may be told.
+    fn tell_gathered(&mut self) -> Option<VecDeque<Bytes>> {
+        if self.gathered_by()? > Instant::now() {
+            return None;
+        }
+        self.is_ahead = false;
+        let (is_lean, cursor) = (self.want.is_lean, Arc::clone(&self.cursor));
+        self.gather.as_mut().map(|gather| gather.tell(is_lean, &cursor))
+    }
+
     /// A sign of life, with how far it has come: one who wants little need not come back to where it began.
     fn say_something(&mut self) -> VecDeque<Bytes> {
         let mut frames = VecDeque::from([sse::comment()]);
-        if std::mem::take(&mut self.is_ahead) {
+        if self.gathered_by().is_none() && std::mem::take(&mut self.is_ahead) {
             frames.push_back(sse::place(&self.cursor.to_text()));
         }
         frames
@@ -253,6 +285,9 @@ impl Listen for Listener {
         while frames.is_empty() {
             if self.app.is_ending() {
                 return None;
+            }
+            if let Some(gathered) = self.tell_gathered() {
+                return Some(gathered);
             }
             if Instant::now() >= silent_until {
                 return Some(self.say_something());
@@ -271,7 +306,7 @@ impl Listen for Listener {
             tokio::select! {
                 _ = news.changed() => {}
                 () = self.app.ending.reached(Level::Graceful) => return None,
-                () = sleep_until(silent_until) => {}
+                () = sleep_until(self.gathered_by().map_or(silent_until, |due| due.min(silent_until))) => {}
             }
         }
         Some(frames)
@@ -303,6 +338,7 @@ mod tests {
             is_ahead: false,
             place: 0,
             epoch: 0,
+            gather: None,
             _counted,
         };
         let (own, waiting) = (size_of::<Listener>(), size_of_val(&listener.next()));

@@ -6,11 +6,13 @@
 //! | one event, written once for all listeners | `item` |
 //! | which events a listener wants | `want` |
 //! | a listener of everything: from a cursor to the live end without gap or repeat | `listen` |
+//! | a listener that is told at most so often | `gather` |
 //! | a listener of one job | `job` |
 //! | pages of the feed as JSON | `page` |
 //! | how server-sent events are written | `sse` |
 //! | what happened in the last minute | `rates` |
 
+mod gather;
 mod hub;
 mod item;
 mod job;

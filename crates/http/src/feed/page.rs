@@ -90,7 +90,7 @@ pub(crate) async fn page(call: Call) -> Reply {
             () = sleep_until(until) => {}
         }
     }
-    Ok(json_bytes(StatusCode::OK, written(&wanted, &cursor)))
+    Ok(json_bytes(StatusCode::OK, written(&wanted, want.is_lean, &cursor)))
 }
 
 /// The next stretch: from what the reader keeps, else from the store.
@@ -116,7 +116,7 @@ async fn read(app: &App, cursor: &Arc<FeedCursor>, limit: usize) -> Result<Stret
 fn shorten(mut items: Vec<Arc<Item>>, cursor: &Arc<FeedCursor>, limit: usize) -> Stretch {
     let mut bytes = 0;
     let fit = items.iter().take_while(|item| {
-        bytes += item.json().len();
+        bytes += item.json(false).len();
         bytes <= MAX_BYTES
     });
     let fit = fit.count().max(1);
@@ -126,13 +126,13 @@ fn shorten(mut items: Vec<Arc<Item>>, cursor: &Arc<FeedCursor>, limit: usize) ->
     Stretch { items, next, is_full }
 }
 
-fn written(items: &[Arc<Item>], next: &FeedCursor) -> Vec<u8> {
+fn written(items: &[Arc<Item>], is_lean: bool, next: &FeedCursor) -> Vec<u8> {
     let mut body = b"{\"events\":[".to_vec();
     for (n, item) in items.iter().enumerate() {
         if n > 0 {
             body.push(b',');
         }
-        body.extend_from_slice(item.json());
+        body.extend_from_slice(item.json(is_lean));
     }
     // A cursor is letters and digits.
     body.extend_from_slice(format!("],\"next_cursor\":\"{}\"}}", next.to_text()).as_bytes());

@@ -73,6 +73,11 @@ pub(crate) fn place(cursor: &str) -> Bytes {
     Bytes::from(format!("id: {cursor}\n\n"))
 }
 
+/// How many events were left out, for newer ones of the same jobs, or because there were too many.
+pub(crate) fn skipped(n: u64) -> Bytes {
+    Bytes::from(format!("event: skipped\ndata: {{\"skipped\":{n}}}\n\n"))
+}
+
 /// A sign of life.
 pub(crate) const fn comment() -> Bytes {
     Bytes::from_static(COMMENT.as_bytes())

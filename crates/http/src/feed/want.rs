@@ -5,6 +5,7 @@ use crate::call::Call;
 use crate::problem::Problem;
 use crate::wire::filter;
 use std::sync::Arc;
+use std::time::Duration;
 use windlass_core::{Facts, Filter, Name};
 
 /// What a listener asked for, and may see.
@@ -15,7 +16,14 @@ pub(crate) struct Want {
     types: Vec<Box<str>>,
     /// Only these queues, if the caller's key says so.
     queues: Option<Arc<[Name]>>,
+    /// Whether events come without their payloads.
+    pub(crate) is_lean: bool,
+    /// Told at most so often, and then of each job only the newest event.
+    pub(crate) every: Option<Duration>,
 }
+
+/// The longest pause of a stream that gathers: shorter than the silence after which it has to say something.
+const EVERY_MAX_MS: i64 = 10_000;
 
 impl Want {
     /// What a request asks for.
@@ -29,7 +37,10 @@ impl Want {
             crate::access::Principal::Key(key, _) => key.queues.as_ref().map(|queues| queues.clone().into()),
             _ => None,
         };
-        Ok(Self { filter, types, queues })
+        let is_lean = call.query.text("payload").is_some() && !call.query.flag("payload")?;
+        let every = call.query.span_ms("every", EVERY_MAX_MS)?;
+        let every = every.filter(|ms| *ms > 0).map(|ms| Duration::from_millis(ms.unsigned_abs()));
+        Ok(Self { filter, types, queues, is_lean, every })
     }
 
     /// Whether it asks about what only a job's first event tells.

@@ -38,10 +38,10 @@ pub(crate) struct EventShape {
     /// The caller's bytes: payload, result, error, checkpoint, step value, signal.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Raw>)]
-    payload: Option<Option<Raw>>,
+    pub(crate) payload: Option<Option<Raw>>,
     /// The same, when that is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
-    payload_base64: Option<String>,
+    pub(crate) payload_base64: Option<String>,
     /// When.
     at: Time,
 }

@@ -57,7 +57,8 @@ impl Events {
                 }
                 data.push_str(text);
             } else {
-                assert!(line.is_empty() || line.starts_with("retry: "), "{line:?}");
+                let is_known = line.is_empty() || line.starts_with("retry: ") || line == "event: skipped";
+                assert!(is_known, "{line:?}");
             }
         }
         let data = serde_json::from_str(&data?).expect("JSON");

@@ -1,0 +1,200 @@
+// Did it fire, and when next?
+
+import { get, onceKey, post, remove, type Job, type Schedule, type Trigger } from "../base/api.ts";
+import { duration, full } from "../base/clock.ts";
+import { JsonBox } from "../base/json.tsx";
+import { useFeed, useReading, useSoon } from "../base/live.ts";
+import { Ago, Empty, Icon } from "../base/parts.tsx";
+import { href } from "../base/route.ts";
+import { may } from "../base/session.ts";
+import { word } from "../base/status.ts";
+import { short } from "../base/text.ts";
+import { atOnce } from "./acts.tsx";
+import { Facts, Flag, JobLink, Page, Panel, Pill, Table, Trouble, type Column } from "./bits.tsx";
+import { ask } from "./dialog.tsx";
+
+const EVERY_MS = 5000;
+const NEXT = 10;
+const LAST = 30;
+
+type Named = { kind?: string; queue?: string };
+const job = (schedule: Schedule) => (schedule.job ?? {}) as Named;
+
+export const timing = (schedule: Schedule) => (schedule.cron ? schedule.cron : `every ${duration(Number(schedule.every) * 1000).replace(".0", "")}`);
+
+const path = (schedule: Schedule) => `v1/schedules/${encodeURIComponent(schedule.name)}`;
+
+function trigger(schedule: Schedule, done: () => void) {
+  const key = onceKey();
+  ask({
+    title: `Run ${schedule.name} now?`,
+    text: "Its job is enqueued at once, beside its slots.",
+    yes: "Run now",
+    send: async () => {
+      await post(`${path(schedule)}/trigger`, undefined, { "idempotency-key": key });
+      done();
+      return `${schedule.name} was enqueued`;
+    },
+  });
+}
+
+function forget(schedule: Schedule) {
+  ask({
+    title: `Remove ${schedule.name}?`,
+    text: "It fires no more. The jobs it made stay.",
+    yes: "Remove",
+    tone: "danger",
+    send: async () => {
+      await remove(path(schedule));
+      location.hash = "#/schedules";
+      return `${schedule.name} is removed`;
+    },
+  });
+}
+
+const Buttons = ({ schedule, done }: { schedule: Schedule; done: () => void }) => (
+  <span class="row">
+    <button type="button" onClick={() => trigger(schedule, done)}>
+      Run now
+    </button>
+    {schedule.paused ? (
+      <button type="button" onClick={() => atOnce(() => post(`${path(schedule)}/resume`), `${schedule.name} goes on`, done)}>
+        Resume
+      </button>
+    ) : (
+      <button type="button" onClick={() => atOnce(() => post(`${path(schedule)}/pause`), `${schedule.name} is paused`, done)}>
+        Pause
+      </button>
+    )}
+  </span>
+);
+
+// Its newest jobs: those of its kind and queue which it made.
+async function made(schedule: Schedule, signal: AbortSignal) {
+  const { kind, queue } = job(schedule);
+  const { jobs } = await get<{ jobs: Job[] }>("v1/jobs", { kind, queue, limit: 200 }, signal);
+  return jobs.filter((found) => found.schedule === schedule.name).slice(0, LAST);
+}
+
+// How the last ones ended, oldest first: shape, colour and words.
+const Outcomes = ({ jobs }: { jobs: Job[] }) => (
+  <span class="outcomes" role="img" aria-label={`the last ${jobs.length}: ${jobs.map((job) => word(job.status)).join(", ")}`}>
+    {jobs.toReversed().map((job) => (
+      <a key={job.id} href={href("jobs", job.id)} class="status" data-status={job.status} title={`${word(job.status)} · ${full(job.created_at)}`} tabIndex={-1} aria-hidden="true">
+        <Icon name={job.status} />
+      </a>
+    ))}
+  </span>
+);
+
+export function Schedules() {
+  const read = useReading(
+    async (signal) => {
+      const [{ schedules }, { triggers }] = await Promise.all([get<{ schedules: Schedule[] }>("v1/schedules", {}, signal), get<{ triggers: Trigger[] }>("v1/triggers", {}, signal)]);
+      return { schedules, triggers };
+    },
+    EVERY_MS,
+    [],
+  );
+  useFeed("v1/feed", { params: { type: "job_created" }, onEvents: useSoon(read.look, 2000) }, []);
+  const found = read.value.value;
+  const columns: Column<Schedule>[] = [
+    { name: "Schedule", cell: (schedule) => <><a href={href("schedules", schedule.name)}>{schedule.name}</a> <Flag paused={schedule.paused} /></> },
+    { name: "When", isWide: true, cell: (schedule) => <><span class="mono">{timing(schedule)}</span> {schedule.cron && <span class="muted">{schedule.timezone}</span>}</> },
+    { name: "Job", cell: (schedule) => job(schedule).kind },
+    { name: "Next", cell: (schedule) => (schedule.broken ? <span class="bad-word" title={schedule.broken}>broken</span> : schedule.next_at ? <Ago at={schedule.next_at} /> : <span class="muted">never</span>) },
+    { name: "Last", cell: (schedule) => (schedule.last_slot ? <>{schedule.last_job ? <a href={href("jobs", schedule.last_job)}><Ago at={schedule.last_slot} /></a> : <Ago at={schedule.last_slot} />}</> : <span class="muted">not yet</span>) },
+    ...(may("operator") ? [{ name: "", isNumber: true, cell: (schedule: Schedule) => <Buttons schedule={schedule} done={read.look} /> }] : []),
+  ];
+  return (
+    <Page title="Schedules">
+      <Trouble problem={read.problem.value} again={read.look} />
+      {found?.schedules.length === 0 && <Empty title="No schedules" text="Make one, and it fires on whichever server leads:" command="windlass schedules put nightly --cron '0 2 * * *' --timezone Europe/Berlin --kind report.build" />}
+      {found && found.schedules.length > 0 && <Table caption="schedules" rows={found.schedules} keyOf={(schedule) => schedule.name} columns={columns} />}
+      {found && found.triggers.length > 0 && (
+        <>
+          <h2 class="below">Triggers</h2>
+          <Table
+            caption="triggers"
+            rows={found.triggers}
+            keyOf={(trigger) => trigger.name}
+            columns={[
+              { name: "Trigger", cell: (trigger) => <b>{trigger.name}</b> },
+              { name: "Webhook", isWide: true, cell: (trigger) => <span class="mono">{trigger.webhook}</span> },
+              { name: "Signed", cell: (trigger) => (trigger.signed ? "yes" : <span class="muted">no secret yet</span>) },
+              { name: "Makes", isWide: true, cell: (trigger) => (trigger.jobs as Named[]).map((made) => made.kind).join(", ") },
+              { name: "Changed", cell: (trigger) => <Ago at={trigger.updated_at} /> },
+            ]}
+          />
+        </>
+      )}
+    </Page>
+  );
+}
+
+export function OneSchedule({ id }: { id: string }) {
+  const read = useReading(
+    async (signal) => {
+      const schedule = await get<Schedule>(`v1/schedules/${encodeURIComponent(id)}`, {}, signal);
+      const [{ next }, jobs] = await Promise.all([get<{ next: string[] }>(`v1/schedules/${encodeURIComponent(id)}/next`, { n: NEXT }, signal), made(schedule, signal)]);
+      return { schedule, next, jobs };
+    },
+    EVERY_MS,
+    [id],
+  );
+  useFeed("v1/feed", { params: { type: "job_created,job_completed,job_failed" }, onEvents: useSoon(read.look, 1000) }, []);
+  const found = read.value.value;
+  return (
+    <>
+      <p class="back">
+        <a href="#/schedules">← schedules</a>
+      </p>
+      {read.problem.value?.status === 404 ? <Empty title="There is no such schedule" /> : <Trouble problem={read.problem.value} again={read.look} />}
+      {found && read.problem.value?.status !== 404 && (
+        <Page
+          title={found.schedule.name}
+          note={<Flag paused={found.schedule.paused} />}
+          acts={may("operator") && <><Buttons schedule={found.schedule} done={read.look} /><button type="button" class="danger" onClick={() => forget(found.schedule)}>Remove</button></>}
+        >
+          {found.schedule.broken && <p class="blocked"><strong>It does not fire: </strong>{found.schedule.broken}</p>}
+          <div class="columns">
+            <div>
+              <Panel title="Last" note={<Outcomes jobs={found.jobs} />}>
+                <ul class="children">
+                  {found.jobs.slice(0, 12).map((job) => (
+                    <li key={job.id}>
+                      <Pill status={job.status} />
+                      <JobLink id={job.id} text={full(job.created_at)} />
+                      <span class="mono muted">{short(job.id)}</span>
+                    </li>
+                  ))}
+                </ul>
+                {found.jobs.length === 0 && <p class="muted">None of its jobs is kept.</p>}
+              </Panel>
+              <Panel title="Job"><JsonBox value={found.schedule.job} what="job" /></Panel>
+            </div>
+            <div>
+              <Panel title="Next" note={found.schedule.timezone}>
+                <ol class="next">
+                  {found.next.map((at) => (
+                    <li key={at}><span>{full(at)}</span> <span class="muted"><Ago at={at} /></span></li>
+                  ))}
+                </ol>
+                {found.schedule.paused && <p class="muted">It is paused: these are the slots it would have.</p>}
+              </Panel>
+              <Panel title="Facts">
+                <Facts
+                  rows={[
+                    ["when", <span class="mono">{timing(found.schedule)}</span>], ["zone", found.schedule.timezone], ["missed", found.schedule.missed], ["overlap", found.schedule.overlap],
+                    ["jitter", Number(found.schedule.jitter) > 0 && `${found.schedule.jitter} s`], ["starts", found.schedule.starts_at && <Ago at={found.schedule.starts_at} />], ["ends", found.schedule.ends_at && <Ago at={found.schedule.ends_at} />],
+                    ["last slot", found.schedule.last_slot && <Ago at={found.schedule.last_slot} />], ["version", String(found.schedule.version)], ["changed", <Ago at={found.schedule.updated_at} />],
+                  ]}
+                />
+              </Panel>
+            </div>
+          </div>
+        </Page>
+      )}
+    </>
+  );
+}
