@@ -2,13 +2,15 @@
 
 #[cfg(feature = "amqp")]
 mod amqp;
+#[cfg(feature = "amqp")]
+mod amqp_queue;
 mod webhook;
 
 use crate::outbound;
 use async_trait::async_trait;
 use reqwest::Client;
 use windlass_core::subscription::{Subscription, Target};
-use windlass_engine::service::{PublishError, Publisher, Publishers};
+use windlass_engine::service::{PublishError, Publisher, Publishers, Source};
 use windlass_http::carried;
 use windlass_store::{Credential, FeedEvent};
 
@@ -25,6 +27,10 @@ impl Targets {
     }
 }
 
+fn unknown() -> PublishError {
+    PublishError::Temporary("this windlass was built without what that needs".to_owned(), None)
+}
+
 #[async_trait]
 impl Publishers for Targets {
     async fn open(
@@ -38,12 +44,27 @@ impl Publishers for Targets {
             }
             #[cfg(feature = "amqp")]
             Target::Amqp { url, exchange, mandatory } => {
-                Ok(Box::new(amqp::Exchange::open(url, credential, exchange, *mandatory).await?))
+                let uri = amqp::uri(url, credential)?;
+                Ok(Box::new(amqp::Exchange::open(uri, exchange, *mandatory).await?))
             }
-            #[cfg(not(feature = "amqp"))]
-            Target::Amqp { .. } => {
-                let why = "this windlass was built without the feature amqp";
-                Err(PublishError::Temporary(why.to_owned(), None))
+            _ => Err(unknown()),
+        }
+    }
+
+    async fn source(
+        &self,
+        subscription: &Subscription,
+        credential: Option<Credential>,
+    ) -> Result<Box<dyn Source>, PublishError> {
+        match &subscription.target {
+            #[cfg(feature = "amqp")]
+            Target::AmqpQueue { url, queue, dead_letter, .. } => {
+                let uri = amqp::uri(url, credential)?;
+                Ok(Box::new(amqp_queue::Queue::open(uri, queue, dead_letter).await?))
+            }
+            _ => {
+                drop(credential);
+                Err(unknown())
             }
         }
     }

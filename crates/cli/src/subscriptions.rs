@@ -62,6 +62,14 @@ fn body(new: NewSubscription) -> Outcome<Doc> {
     doc.put("queues", new.queue).put("kinds", new.kind).put("types", new.r#type).put("statuses", new.status);
     doc.put_some("from", new.from).put_some("timeout", new.timeout.map(span));
     doc.put_some("give_up_after", new.give_up_after.map(span)).put_some("exchange", new.exchange);
+    if let Some(text) = new.enqueue {
+        let told = || Failure::usage(format!("--enqueue {text:?} must be QUEUE:KIND"));
+        let (queue, kind) = text.split_once(':').ok_or_else(told)?;
+        let mut job = Doc::default();
+        job.put("queue", queue).put("kind", kind);
+        doc.put("enqueue", job);
+    }
+    doc.put_some("consume", new.consume).put_some("dead_letter", new.dead_letter);
     if new.drop_unroutable {
         doc.put("mandatory", false);
     }
@@ -75,6 +83,14 @@ fn show_all(out: &Out, subscriptions: &[Value]) {
         let status = match &one["why"] {
             Value::String(why) => format!("{}: {why}", text(&one["status"])),
             _ => text(&one["status"]),
+        };
+        let chosen = match (&one["consume"], &one["enqueue"]) {
+            (Value::String(queue), Value::Object(_)) => {
+                let (to, kind) = (text(&one["enqueue"]["queue"]), text(&one["enqueue"]["kind"]));
+                format!("messages of {queue} become {kind} in {to}")
+            }
+            (Value::String(queue), _) => format!("messages of {queue} name jobs"),
+            _ => chosen,
         };
         let events = if chosen.is_empty() { "all".to_owned() } else { chosen };
         vec![text(&one["name"]), text(&one["url"]), events, status, moment(&one["moved_at"])]

@@ -1,5 +1,6 @@
 //! Subscriptions: what people set, what the leader notes, and what goes when one is removed.
 
+use crate::unreadable::Planter;
 use crate::{Bed, at, is_invalid, name, time};
 use windlass_core::subscription::{Begin, GIVE_UP_MS, Selection, Subscription, TIMEOUT_MS, Target};
 use windlass_core::{Actor, Refusal};
@@ -208,4 +209,24 @@ pub async fn what_people_do_to_subscriptions_is_in_the_audit(bed: Bed) {
     let all = format!("{entries:?}");
     assert!(all.contains("a release") && all.contains("https://a.example/…"), "{all}");
     assert!(!all.contains("T0KEN") && !all.contains("MfKQ9r8"), "{all}");
+}
+
+/// A subscription that does not read back is paused in its place; the others go on, and putting it anew mends it.
+pub async fn a_subscription_fails_alone(bed: &Bed, planter: &dyn Planter) {
+    for which in ["a", "b"] {
+        bed.puts_subscription(put(which, to("https://a.example"), Some(SECRET)), 1).await.expect("made");
+    }
+    planter.state("subscriptions", "a", "{}").await;
+    let all = bed.store.subscriptions((), at(2)).await.expect("the others are listed");
+    let paused = all[0].paused.as_ref().expect("it is paused");
+    assert!(paused.why.contains("does not read back") && all[1].paused.is_none(), "{all:?}");
+    assert!(
+        bed.pauses_subscription(None, 3).await.expect_err("it cannot be resumed").to_string().contains("put")
+    );
+    let mended = bed.puts_subscription(put("a", to("https://a.example"), None), 4).await.expect("mended");
+    assert_eq!((mended.version, mended.paused), (1, None));
+    assert_eq!(
+        bed.store.credential(name("a"), at(5)).await.expect("answers").expect("kept").reveal(),
+        SECRET
+    );
 }

@@ -28,6 +28,8 @@ pub const URL_MAX: usize = 2_000;
 pub const TIMEOUT_MS: i64 = 15_000;
 /// How long deliveries fail before the subscription is paused, in milliseconds.
 pub const GIVE_UP_MS: i64 = 24 * 3_600_000;
+/// How long it is remembered that a message came, in milliseconds.
+pub const KEPT_MS: i64 = 30 * 86_400_000;
 /// How much of a reason is kept.
 const WHY_MAX: usize = 500;
 
@@ -87,13 +89,39 @@ pub enum Target {
         /// Whether an event for which no queue is bound is kept and tried again, rather than dropped.
         mandatory: bool,
     },
+    /// The other way round: messages of a queue of RabbitMQ become jobs, or news about jobs.
+    AmqpQueue {
+        /// The broker: `amqp://user@host/vhost`. The password is the secret.
+        url: String,
+        /// The queue that is consumed. It must be there.
+        queue: String,
+        /// The exchange that takes what can never be dealt with. It is declared durable, with a queue of its name.
+        dead_letter: String,
+        /// What a message becomes.
+        becomes: Becomes,
+    },
+}
+
+/// What a message that came becomes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Becomes {
+    /// A job each, with the message's body as its payload. The message's id makes one that comes again the same job.
+    Jobs {
+        /// In this queue.
+        queue: Name,
+        /// Of this kind.
+        kind: Name,
+    },
+    /// The message names a job: those who wait for work look for it, unless it has ended.
+    News,
 }
 
 impl Target {
     /// Its address.
     pub fn url(&self) -> &str {
         match self {
-            Self::Webhook { url, .. } | Self::Amqp { url, .. } => url,
+            Self::Webhook { url, .. } | Self::Amqp { url, .. } | Self::AmqpQueue { url, .. } => url,
         }
     }
 
@@ -101,7 +129,7 @@ impl Target {
     pub fn shown_url(&self) -> String {
         let url = self.url();
         match self {
-            Self::Amqp { .. } => url.to_owned(),
+            Self::Amqp { .. } | Self::AmqpQueue { .. } => url.to_owned(),
             Self::Webhook { .. } => {
                 let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
                 let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -131,20 +159,27 @@ impl Target {
                 }
                 within_ms("timeout", *timeout_ms, 1_000, 300_000).map(|_| ())
             }
-            Self::Amqp { exchange, .. } => {
+            Self::Amqp { exchange: name, .. } | Self::AmqpQueue { dead_letter: name, .. } => {
                 if !["amqp", "amqps"].contains(&scheme) || user.is_some_and(|user| user.contains(':')) {
                     return refuse(
                         "must be amqp://USER@HOST/VHOST or amqps://…, with the password as the secret",
                     );
                 }
-                if exchange.is_empty() || exchange.len() > 255 || exchange.starts_with("amq.") {
-                    let limit = "must be 1 to 255 bytes and not begin with amq.";
-                    return Err(Invalid::new("exchange", exchange, limit));
+                check_broker_name("exchange", name)?;
+                match self {
+                    Self::AmqpQueue { queue, .. } => check_broker_name("consume", queue),
+                    _ => Ok(()),
                 }
-                Ok(())
             }
         }
     }
+}
+
+fn check_broker_name(field: &str, name: &str) -> Result<(), Invalid> {
+    if name.is_empty() || name.len() > 255 || name.starts_with("amq.") {
+        return Err(Invalid::new(field, name, "must be 1 to 255 bytes and not begin with amq."));
+    }
+    Ok(())
 }
 
 /// Where a subscription begins that has no place, or has lost it, as after a restore.
@@ -176,6 +211,13 @@ impl Subscription {
     pub fn check(&self) -> Result<(), Invalid> {
         self.select.check()?;
         self.target.check()?;
+        if matches!(self.target, Target::AmqpQueue { .. }) && self.select != Selection::default() {
+            return Err(Invalid::new(
+                "queues",
+                "given",
+                "choose events, and this subscription takes messages in",
+            ));
+        }
         within_ms("give_up_after", self.give_up_ms, 60_000, limits::HORIZON_MS).map(|_| ())
     }
 }

@@ -8,7 +8,7 @@ use crate::wire::object::objects;
 use crate::wire::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use windlass_core::subscription::{Begin, GIVE_UP_MS, Selection, Subscription, TIMEOUT_MS, Target};
+use windlass_core::subscription::{Becomes, Begin, GIVE_UP_MS, Selection, Subscription, TIMEOUT_MS, Target};
 use windlass_core::{Invalid, Name, Refusal, Role, Status, Timestamp};
 use windlass_store::{
     Credential, FeedEvent, PauseSubscription, Place, PutSubscription, RemoveSubscription, SubscriptionState,
@@ -61,10 +61,30 @@ pub(crate) struct SubscriptionBody {
     /// Whether an event for which the broker has no queue is kept and tried again, rather than dropped; true.
     #[serde(default)]
     mandatory: Option<bool>,
+    /// The other way round: a queue of the broker whose messages are taken in. It must be there.
+    #[serde(default)]
+    consume: Option<String>,
+    /// What each message becomes; when it is left out, messages name jobs, which are looked for unless they have ended.
+    #[serde(default)]
+    enqueue: Option<EnqueueShape>,
+    /// The exchange that takes messages that can never be dealt with; `windlass.dead`. It is declared, with a queue of its name.
+    #[serde(default)]
+    dead_letter: Option<String>,
     /// Only if it is at this version; 0 if it must not be there.
     #[serde(default)]
     #[schema(minimum = 0)]
     expected_version: Option<i64>,
+}
+
+/// The job that a message becomes, with the message's body as its payload and the message's id as its unique key.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = MessageJob)]
+pub(crate) struct EnqueueShape {
+    /// Its queue.
+    queue: String,
+    /// Its kind.
+    kind: String,
 }
 
 /// Why a subscription is paused.
@@ -100,6 +120,13 @@ pub(crate) struct SubscriptionShape {
     exchange: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mandatory: Option<bool>,
+    /// The queue of a broker whose messages are taken in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    consume: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    enqueue: Option<EnqueueShape>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dead_letter: Option<String>,
     /// `on`, `failing` or `paused`.
     status: &'static str,
     /// Why it is failing or paused.
@@ -133,7 +160,19 @@ impl SubscriptionShape {
             Some(Target::Amqp { exchange, mandatory, .. }) => {
                 (None, Some(exchange.clone()), Some(*mandatory))
             }
-            None => (None, None, None),
+            Some(Target::AmqpQueue { .. }) | None => (None, None, None),
+        };
+        let (consume, dead_letter, enqueue) = match target {
+            Some(Target::AmqpQueue { queue, dead_letter, becomes, .. }) => {
+                let enqueue = match becomes {
+                    Becomes::Jobs { queue, kind } => {
+                        Some(EnqueueShape { queue: queue.to_string(), kind: kind.to_string() })
+                    }
+                    Becomes::News => None,
+                };
+                (Some(queue.clone()), Some(dead_letter.clone()), enqueue)
+            }
+            _ => (None, None, None),
         };
         let (status, why, since) = match (state.paused, state.failing) {
             (Some(paused), _) => ("paused", Some(paused.why), Some(Time(paused.at))),
@@ -155,6 +194,9 @@ impl SubscriptionShape {
             give_up_after: Span::from_ms(subscription.as_ref().map_or(GIVE_UP_MS, |s| s.give_up_ms)),
             exchange,
             mandatory,
+            consume,
+            enqueue,
+            dead_letter,
             status,
             why,
             since,
@@ -174,10 +216,17 @@ pub(crate) struct SubscriptionsPage {
     subscriptions: Vec<SubscriptionShape>,
 }
 
+/// Whose events it carries, or where it puts jobs; none where that is not said, and so may be any.
+fn queues(subscription: &Subscription) -> &[Name] {
+    match &subscription.target {
+        Target::AmqpQueue { becomes: Becomes::Jobs { queue, .. }, .. } => std::slice::from_ref(queue),
+        _ => &subscription.select.queues,
+    }
+}
+
 /// Whether all that it carries is the caller's.
 fn is_visible(call: &Call, state: &SubscriptionState) -> bool {
-    let queues = state.subscription.as_ref().map(|subscription| subscription.select.queues.as_slice());
-    let queues = queues.unwrap_or_default();
+    let queues = state.subscription.as_ref().map(queues).unwrap_or_default();
     !call.who.is_for_some_queues() || !queues.is_empty() && queues.iter().all(|queue| call.who.sees(queue))
 }
 
@@ -226,7 +275,24 @@ impl SubscriptionBody {
         let only = |field: &str, given: bool, whose: &str| {
             if given { Err(Invalid::new(field, "given", format!("is for {whose} only"))) } else { Ok(()) }
         };
-        let target = if self.url.starts_with("amqp") {
+        if self.consume.is_none() {
+            only("enqueue", self.enqueue.is_some(), "what is consumed")?;
+            only("dead_letter", self.dead_letter.is_some(), "what is consumed")?;
+        }
+        let target = if let Some(queue) = self.consume {
+            only("timeout", self.timeout.is_some(), "webhooks")?;
+            only("exchange", self.exchange.is_some(), "what is published")?;
+            only("mandatory", self.mandatory.is_some(), "what is published")?;
+            let becomes = match self.enqueue {
+                Some(job) => Becomes::Jobs {
+                    queue: Name::parse("enqueue.queue", job.queue)?,
+                    kind: Name::parse("enqueue.kind", job.kind)?,
+                },
+                None => Becomes::News,
+            };
+            let dead_letter = self.dead_letter.unwrap_or_else(|| "windlass.dead".to_owned());
+            Target::AmqpQueue { url: self.url, queue, dead_letter, becomes }
+        } else if self.url.starts_with("amqp") {
             only("timeout", self.timeout.is_some(), "webhooks")?;
             let exchange = self.exchange.unwrap_or_else(|| "windlass".to_owned());
             Target::Amqp { url: self.url, exchange, mandatory: self.mandatory.unwrap_or(true) }
@@ -261,11 +327,11 @@ pub(crate) async fn put(call: Call) -> Reply {
     let body: SubscriptionBody = call.body()?;
     let name = Name::parse("name", call.segment("name"))?;
     let (subscription, given, expected_version) = body.resolve()?;
-    if call.who.is_for_some_queues() && subscription.select.queues.is_empty() {
+    if call.who.is_for_some_queues() && queues(&subscription).is_empty() {
         let limit = "must name queues of this key, which is for some queues only";
         return Err(Invalid::new("queues", "none", limit).into());
     }
-    subscription.select.queues.iter().try_for_each(|queue| call.who.check_queue(queue))?;
+    queues(&subscription).iter().try_for_each(|queue| call.who.check_queue(queue))?;
     if call.store().subscription(name.clone(), None).await?.is_some() {
         find(&call).await?;
     }

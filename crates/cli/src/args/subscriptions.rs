@@ -15,7 +15,7 @@ pub enum SubscriptionsCommand {
     Show(SubscriptionName),
     /// Make a subscription, or change it
     #[command(
-        after_help = "A new webhook gets a secret, which is printed once; --secret-file brings one. For a broker the secret is its password. The server that leads delivers.\n\nExamples:\n  windlass subscriptions put billing --to https://billing.example.org/hook --queue billing --status completed\n  windlass subscriptions put bus --to amqp://windlass@rabbit.example.org/jobs --secret-file password --from start"
+        after_help = "A new webhook gets a secret, which is printed once; --secret-file brings one. For a broker the secret is its password. The server that leads delivers.\n\nExamples:\n  windlass subscriptions put billing --to https://billing.example.org/hook --queue billing --status completed\n  windlass subscriptions put bus --to amqp://windlass@rabbit.example.org/jobs --secret-file password --from start\n  windlass subscriptions put orders --to amqp://windlass@rabbit.example.org/jobs --secret-file password --consume orders --enqueue billing:invoice"
     )]
     Put(Box<NewSubscription>),
     /// Remove a subscription with its place in the feed
@@ -77,6 +77,15 @@ pub struct NewSubscription {
     /// The broker's topic exchange
     #[arg(long)]
     pub exchange: Option<String>,
+    /// The other way round: a queue of the broker whose messages are taken in
+    #[arg(long, value_name = "QUEUE")]
+    pub consume: Option<String>,
+    /// The queue and kind of the job that each message becomes; without it messages name jobs
+    #[arg(long, value_name = "QUEUE:KIND", requires = "consume")]
+    pub enqueue: Option<String>,
+    /// The exchange that takes messages that can never be dealt with
+    #[arg(long, value_name = "EXCHANGE", requires = "consume")]
+    pub dead_letter: Option<String>,
     /// Drop an event for which the broker has no queue, rather than keep it and try again
     #[arg(long)]
     pub drop_unroutable: bool,

@@ -13,13 +13,44 @@ use windlass_engine::service::{Message, PublishError, Published, Publisher};
 use windlass_store::Credential;
 
 /// How long the broker has to answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 /// How often the connection is heard of, in seconds.
 const HEARTBEAT: u16 = 10;
 /// The longest routing key, in bytes.
 const KEY_MAX: usize = 255;
 /// Persistent, as the protocol says it.
 const PERSISTENT: u8 = 2;
+
+/// The address of a broker, with its password.
+pub fn uri(url: &str, credential: Option<Credential>) -> Result<AMQPUri, PublishError> {
+    let unusable = |why: String| PublishError::Temporary(format!("the address cannot be used: {why}"), None);
+    let mut uri: AMQPUri = url.parse().map_err(unusable)?;
+    if let Some(credential) = credential {
+        uri.authority.userinfo.password = credential.reveal().to_owned();
+    }
+    uri.query.heartbeat.get_or_insert(HEARTBEAT);
+    Ok(uri)
+}
+
+/// A connection to a broker.
+pub async fn connected(uri: AMQPUri) -> lapin::Result<Connection> {
+    let properties = ConnectionProperties::default().with_connection_name(LongString::from("windlass"));
+    Connection::connect_uri(uri, properties).await
+}
+
+/// What a broker answers in time.
+pub async fn answered<T>(
+    host: &str,
+    patience: Duration,
+    asked: impl Future<Output = lapin::Result<T>>,
+) -> Result<T, PublishError> {
+    let why = match timeout(patience, asked).await {
+        Ok(Ok(answer)) => return Ok(answer),
+        Ok(Err(error)) => error.to_string(),
+        Err(_) => format!("no answer within {} s", patience.as_secs()),
+    };
+    Err(PublishError::Temporary(format!("RabbitMQ at {host}: {why}"), None))
+}
 
 /// An exchange that is sent events.
 pub struct Exchange {
@@ -32,19 +63,7 @@ pub struct Exchange {
 
 impl Exchange {
     /// Connects, and declares the exchange.
-    pub async fn open(
-        url: &str,
-        credential: Option<Credential>,
-        name: &str,
-        mandatory: bool,
-    ) -> Result<Self, PublishError> {
-        let unusable =
-            |why: String| PublishError::Temporary(format!("the address cannot be used: {why}"), None);
-        let mut uri: AMQPUri = url.parse().map_err(unusable)?;
-        if let Some(credential) = credential {
-            uri.authority.userinfo.password = credential.reveal().to_owned();
-        }
-        uri.query.heartbeat.get_or_insert(HEARTBEAT);
+    pub async fn open(uri: AMQPUri, name: &str, mandatory: bool) -> Result<Self, PublishError> {
         let mut exchange = Self { uri, name: name.to_owned(), mandatory, open: None };
         exchange.channel().await?;
         Ok(exchange)
@@ -58,23 +77,14 @@ impl Exchange {
             return Ok(channel.clone());
         }
         self.open = None;
-        let opened = timeout(PATIENCE, self.connect()).await;
-        let host = &self.uri.authority.host;
-        let why = match opened {
-            Ok(Ok(open)) => {
-                let channel = open.1.clone();
-                self.open = Some(open);
-                return Ok(channel);
-            }
-            Ok(Err(error)) => format!("RabbitMQ at {host}: {error}"),
-            Err(_) => format!("RabbitMQ at {host} did not answer within {} s", PATIENCE.as_secs()),
-        };
-        Err(PublishError::Temporary(why, None))
+        let open = answered(&self.uri.authority.host, PATIENCE, self.connect()).await?;
+        let channel = open.1.clone();
+        self.open = Some(open);
+        Ok(channel)
     }
 
     async fn connect(&self) -> lapin::Result<(Connection, Channel)> {
-        let properties = ConnectionProperties::default().with_connection_name(LongString::from("windlass"));
-        let connection = Connection::connect_uri(self.uri.clone(), properties).await?;
+        let connection = connected(self.uri.clone()).await?;
         let channel = connection.create_channel().await?;
         let durable = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
         let name = ShortString::from(self.name.as_str());

@@ -7,6 +7,8 @@
 use crate::repeat::jittered;
 use crate::service::follower::{Follower, Reader, Start};
 use crate::service::leader::Leading;
+use crate::service::queue_policies::QueuePolicies;
+use crate::service::receiver::{Receiving, Source};
 use crate::shutdown::{Level, Shutdown};
 use async_trait::async_trait;
 use metrics::{counter, gauge};
@@ -15,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
-use windlass_core::subscription::{Begin, Subscription};
+use windlass_core::subscription::{Begin, Subscription, Target};
 use windlass_core::{JobId, Name, Refusal, Version};
 use windlass_store::{
     Credential, Delivery, FeedEvent, Findings, Place, ReportSubscription, Store, StoreResult,
@@ -87,6 +89,13 @@ pub trait Publishers: Send + Sync + std::fmt::Debug {
         subscription: &Subscription,
         credential: Option<Credential>,
     ) -> Result<Box<dyn Publisher>, PublishError>;
+
+    /// Where messages come from, for a subscription that takes them in.
+    async fn source(
+        &self,
+        subscription: &Subscription,
+        credential: Option<Credential>,
+    ) -> Result<Box<dyn Source>, PublishError>;
 
     /// An event as JSON.
     fn write(&self, event: &FeedEvent) -> Vec<u8>;
@@ -196,6 +205,20 @@ impl Publishing {
 
     fn start(&self, epoch: i64, state: SubscriptionState) -> Option<JoinSet<()>> {
         let subscription = state.subscription?;
+        let mut task = JoinSet::new();
+        if let Target::AmqpQueue { becomes, .. } = &subscription.target {
+            let receiving = Receiving {
+                store: Arc::clone(&self.store),
+                name: state.name,
+                version: state.version,
+                epoch,
+                becomes: becomes.clone(),
+                fails: state.failing.is_some(),
+                policies: QueuePolicies::default(),
+            };
+            task.spawn(receiving.run(Arc::clone(&self.publishers), subscription));
+            return Some(task);
+        }
         let start = match subscription.from {
             Begin::Start => Start::Beginning,
             Begin::Now => Start::Now,
@@ -213,7 +236,6 @@ impl Publishing {
         };
         let follower = Follower::new(Arc::clone(&self.store), self.leading.clone(), reader);
         let follower = follower.first(start).expired(start).gather(GATHER).page(PAGE);
-        let mut task = JoinSet::new();
         task.spawn(follower.run(Shutdown::new()));
         Some(task)
     }
