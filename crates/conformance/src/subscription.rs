@@ -68,7 +68,7 @@ impl Bed {
     }
 }
 
-/// Made, shown, changed; a change from another version is refused, and the same again changes nothing.
+/// (subscriptions) Made, shown, changed; a change from another version is refused, and the same again changes nothing.
 pub async fn a_subscription_is_changed_under_a_version(bed: Bed) {
     let one = put("a", to("https://a.example/1"), Some(SECRET));
     let made = bed.puts_subscription(one.clone(), 1).await.expect("made");
@@ -87,7 +87,7 @@ pub async fn a_subscription_is_changed_under_a_version(bed: Bed) {
     assert_eq!(bed.store.subscription(name("c"), at(4)).await.expect("the store answers"), None);
 }
 
-/// No address with a password in it, no webhook without a secret, no patience without end.
+/// (subscriptions) No address with a password in it, no webhook without a secret, no patience without end.
 pub async fn a_subscription_that_cannot_be_delivered_is_refused(bed: Bed) {
     let refused = async |request: PutSubscription, field: &str| {
         is_invalid(&bed.puts_subscription(request, 1).await, field);
@@ -100,7 +100,7 @@ pub async fn a_subscription_that_cannot_be_delivered_is_refused(bed: Bed) {
     assert!(bed.store.subscriptions((), at(1)).await.expect("the store answers").is_empty());
 }
 
-/// What it signs with stays through changes, and is read by nobody but who asks for it by name.
+/// (subscriptions) What it signs with stays through changes, and is read by nobody but who asks for it by name.
 pub async fn a_credential_is_kept_until_another_is_given(bed: Bed) {
     let kept = async || bed.store.credential(name("a"), at(9)).await.expect("the store answers");
     assert_eq!(kept().await, None);
@@ -114,7 +114,7 @@ pub async fn a_credential_is_kept_until_another_is_given(bed: Bed) {
     assert_eq!(kept().await.expect("a secret").reveal(), other);
 }
 
-/// Failures are noted with when they began; those of more than the patience pause it, and a person resumes it.
+/// (subscriptions) Failures are noted with when they began; those of more than the patience pause it, and a person resumes it.
 pub async fn what_fails_for_too_long_is_paused(bed: Bed) {
     let epoch = bed.leads("a", at(0)).await.expect("leads").epoch;
     let soon = Subscription { give_up_ms: 60_000, ..to("https://a.example") };
@@ -139,7 +139,7 @@ pub async fn what_fails_for_too_long_is_paused(bed: Bed) {
     assert_eq!(bed.pauses_subscription(None, 65_000).await.expect("a repeat").version, 2);
 }
 
-/// Who says that it is gone is not asked again.
+/// (subscriptions) Who says that it is gone is not asked again.
 pub async fn what_is_gone_is_paused_at_once(bed: Bed) {
     let epoch = bed.leads("a", at(0)).await.expect("leads").epoch;
     bed.puts_subscription(put("a", to("https://a.example"), Some(SECRET)), 0).await.expect("made");
@@ -152,7 +152,7 @@ pub async fn what_is_gone_is_paused_at_once(bed: Bed) {
     assert!(changed.paused.is_some());
 }
 
-/// A leader that leads no more, or delivered what was changed since, notes nothing.
+/// (subscriptions) A leader that leads no more, or delivered what was changed since, notes nothing.
 pub async fn a_stale_leader_or_version_notes_nothing(bed: Bed) {
     let epoch = bed.leads("a", at(0)).await.expect("leads").epoch;
     let gone = || Delivery::GivesUp("gone".to_owned());
@@ -168,7 +168,7 @@ pub async fn a_stale_leader_or_version_notes_nothing(bed: Bed) {
     assert_eq!(stands.paused, None);
 }
 
-/// One of the same name begins anew, and a publisher that did not notice moves no place.
+/// (subscriptions) One of the same name begins anew, and a publisher that did not notice moves no place.
 pub async fn a_removed_subscription_takes_its_place_along(bed: Bed) {
     let epoch = bed.leads("a", at(0)).await.expect("leads").epoch;
     bed.puts_subscription(put("a", to("https://a.example"), Some(SECRET)), 0).await.expect("made");
@@ -193,7 +193,7 @@ pub async fn a_removed_subscription_takes_its_place_along(bed: Bed) {
     assert_eq!(again.expect_err("it is gone").code(), "subscription_not_found");
 }
 
-/// Every change is on record, without what is secret.
+/// (subscriptions) Every change is on record, without what is secret.
 pub async fn what_people_do_to_subscriptions_is_in_the_audit(bed: Bed) {
     bed.puts_subscription(put("a", to("https://a.example/T0KEN"), Some(SECRET)), 1).await.expect("made");
     bed.pauses_subscription(Some("a release"), 2).await.expect("paused");
