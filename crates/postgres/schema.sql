@@ -274,6 +274,13 @@ TABLE store (
   CONSTRAINT store_pkey PRIMARY KEY (one)
 )
 
+TABLE subscriptions (
+  name text COLLATE "C" NOT NULL,
+  state text NOT NULL,
+  credential text,
+  CONSTRAINT subscriptions_pkey PRIMARY KEY (name)
+)
+
 TABLE terms (
   name text COLLATE "C" NOT NULL,
   holder text NOT NULL,

@@ -212,6 +212,12 @@ CREATE TABLE settings (
   state TEXT    NOT NULL
 ) STRICT;
 
+CREATE TABLE subscriptions (
+  name       TEXT NOT NULL PRIMARY KEY,
+  state      TEXT NOT NULL,
+  credential TEXT
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE terms (
   name       TEXT    NOT NULL PRIMARY KEY,
   holder     TEXT    NOT NULL,

@@ -241,6 +241,38 @@ impl ApiClient {
         self.send("POST", &path, Some(body.to_string())).await
     }
 
+    /// `{subscriptions}`
+    pub async fn subscriptions(&self) -> Outcome<Reply> {
+        self.get("/v1/subscriptions", &[]).await
+    }
+
+    /// One subscription.
+    pub async fn subscription(&self, name: &Name) -> Outcome<Reply> {
+        self.get(&format!("/v1/subscriptions/{}", encoded(name.as_str())), &[]).await
+    }
+
+    /// The subscription as it is then.
+    pub async fn put_subscription(&self, name: &Name, body: &Doc) -> Outcome<Reply> {
+        self.put(&format!("/v1/subscriptions/{}", encoded(name.as_str())), body).await
+    }
+
+    /// `{removed}`
+    pub async fn remove_subscription(&self, name: &Name) -> Outcome<Reply> {
+        self.send("DELETE", &format!("/v1/subscriptions/{}", encoded(name.as_str())), None).await
+    }
+
+    /// The subscription as it is then.
+    pub async fn pause_subscription(&self, name: &Name, reason: Option<&str>) -> Outcome<Reply> {
+        let mut doc = Doc::default();
+        doc.put_some("reason", reason);
+        self.post(&format!("/v1/subscriptions/{}/pause", encoded(name.as_str())), &doc).await
+    }
+
+    /// The subscription as it is then.
+    pub async fn resume_subscription(&self, name: &Name) -> Outcome<Reply> {
+        self.act(&format!("/v1/subscriptions/{}/resume", encoded(name.as_str()))).await
+    }
+
     /// `{triggers}`
     pub async fn triggers(&self) -> Outcome<Reply> {
         self.get("/v1/triggers", &[]).await

@@ -4,6 +4,7 @@ mod jobs;
 mod registry;
 mod schedules;
 mod stats;
+mod subscriptions;
 mod triggers;
 
 pub use jobs::{
@@ -15,6 +16,7 @@ pub use registry::{
 };
 pub use schedules::{ApplyArgs, BackfillArgs, NewSchedule, SchedulesCommand};
 pub use stats::{ProblemsCommand, StatsArgs, StatsCommand};
+pub use subscriptions::{NewSubscription, SubscriptionsCommand};
 pub use triggers::{NewTrigger, SettingsCommand, TriggersCommand};
 
 use crate::out::format::Format;
@@ -129,6 +131,9 @@ pub enum Command {
     /// Events from outside that start jobs: look, make, send
     #[command(subcommand, disable_help_subcommand = true)]
     Triggers(TriggersCommand),
+    /// Events carried to web services and brokers: look, make, resume
+    #[command(subcommand, disable_help_subcommand = true)]
+    Subscriptions(SubscriptionsCommand),
     /// Settings of the whole store, changed while it runs
     #[command(subcommand, disable_help_subcommand = true)]
     Settings(SettingsCommand),

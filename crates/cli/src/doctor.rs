@@ -8,6 +8,7 @@ mod readers;
 mod schedules;
 mod server;
 mod sqlite;
+mod subscriptions;
 
 pub use postgres::loses_commits;
 
@@ -82,6 +83,8 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, out: &Out) -> Outcome {
             findings.extend(schedules.unwrap_or_else(|failure| unread("schedules", failure)));
             let readers = readers::look(client.store(), late_ms).await;
             findings.extend(readers.unwrap_or_else(|failure| unread("readers", failure)));
+            let subscriptions = subscriptions::look(client.store()).await;
+            findings.extend(subscriptions.unwrap_or_else(|failure| unread("subscriptions", failure)));
             findings
         }
         Err(failure) => {

@@ -4,6 +4,7 @@
 
 use crate::exec::TRACEPARENT;
 use crate::fail::{Failure, Outcome};
+use crate::outbound;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
@@ -19,8 +20,6 @@ use windlass_http::wire::raw::{Json, fields};
 use windlass_http::wire::time::Time;
 use windlass_store::fresh;
 
-/// How long a connection may take to be made.
-const CONNECTING: Duration = Duration::from_secs(10);
 /// The longest that a service may send its job away for; what asks for more is asked again then.
 const SNOOZE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// How much of an answer that says no is kept as its reason.
@@ -86,14 +85,7 @@ impl Service {
         {
             return Err(wrong("give an http:// or https:// URL without a user and password".to_owned()));
         }
-        // Nobody else installs one; a second time is no harm.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        // A signed body goes to whom it was signed for.
-        let client =
-            Client::builder().connect_timeout(CONNECTING).redirect(reqwest::redirect::Policy::none());
-        let client =
-            client.build().map_err(|e| Failure::failed(format!("no HTTP client can be made: {e}")))?;
-        Ok(Self { client, url, key: key(secret_file)?, server })
+        Ok(Self { client: outbound::client()?, url, key: key(secret_file)?, server })
     }
 
     /// Sends one attempt's job, and reads what came of it.
@@ -128,11 +120,12 @@ impl Service {
         }
         // Whether the service acted is not known when its answer does not come.
         let lost = |e: reqwest::Error| {
-            let told = format!("{} did not answer: {}", self.url, root(&e.without_url()));
+            let told = format!("{} did not answer: {}", self.url, outbound::root(&e.without_url()));
             HandlerError::in_doubt(told).code("post_unanswered")
         };
         let answer = request.body(body).send().await.map_err(lost)?;
-        let (status, wait) = (answer.status(), retry_after(&answer));
+        let wait = outbound::retry_after(&answer).map(|wait| wait.min(SNOOZE_MAX));
+        let status = answer.status();
         if status == StatusCode::ACCEPTED {
             return self.settled_later(attempt).await;
         }
@@ -257,30 +250,6 @@ async fn read(mut answer: Response) -> reqwest::Result<Option<Vec<u8>>> {
         bytes.extend_from_slice(&chunk);
     }
     Ok(Some(bytes))
-}
-
-/// `Retry-After`, in seconds or as a date.
-fn retry_after(answer: &Response) -> Option<Duration> {
-    let text = answer.headers().get("retry-after")?.to_str().ok()?;
-    let wait = match text.trim().parse::<u64>() {
-        Ok(seconds) => Duration::from_secs(seconds),
-        Err(_) => {
-            let at = httpdate::parse_http_date(text).ok()?;
-            let at = at.duration_since(std::time::UNIX_EPOCH).ok()?;
-            let now = Duration::from_micros(u64::try_from(fresh::wall_clock().as_micros()).ok()?);
-            at.saturating_sub(now)
-        }
-    };
-    Some(wait.min(SNOOZE_MAX))
-}
-
-/// The cause that says something stands at the end of the chain.
-fn root(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    cause.to_string()
 }
 
 #[cfg(test)]

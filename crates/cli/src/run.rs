@@ -11,7 +11,7 @@ use crate::settings::{self, Settings};
 use crate::wire::Wire;
 use crate::{
     adopt, demo, doctor, enqueue, jobs, migrate, problems, prune, registry, schedules, serve, stats,
-    store_settings, triggers, verify, work,
+    store_settings, subscriptions, triggers, verify, work,
 };
 use clap::{CommandFactory, Parser};
 use serde_json::{Value, json};
@@ -50,6 +50,7 @@ pub async fn run(mut cli: Cli, out: &Out) -> Outcome {
         | Command::Queues(_)
         | Command::Schedules(_)
         | Command::Triggers(_)
+        | Command::Subscriptions(_)
         | Command::Settings(_)
         | Command::Workers(_)
         | Command::Audit(_)
@@ -93,6 +94,7 @@ async fn on_door(command: Command, create: bool, settings: &Settings, out: &Out)
         Command::Queues(command) => registry::queues(command, create, door, out).await,
         Command::Schedules(command) => schedules::run(command, door, out).await,
         Command::Triggers(command) => triggers::run(command, door, out).await,
+        Command::Subscriptions(command) => subscriptions::run(command, door, out).await,
         Command::Settings(command) => store_settings::run(command, door, out).await,
         Command::Workers(command) => registry::workers(command, door, out).await,
         Command::Audit(command) => registry::audit(command, door, out).await,

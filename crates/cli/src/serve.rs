@@ -4,6 +4,7 @@ use crate::args::ServeArgs;
 use crate::doctor;
 use crate::fail::{Exit, Failure, Outcome};
 use crate::out::Out;
+use crate::publish::Targets;
 use crate::run::open;
 use crate::settings::Settings;
 use crate::telemetry::{self, Counts};
@@ -26,6 +27,7 @@ pub async fn run(args: ServeArgs, settings: &Settings, out: &Out) -> Outcome {
     }
     let mut server =
         Server::new(Arc::clone(client.store())).default_lease(settings.lease_ms()).schedules(true);
+    server = server.publishers(Arc::new(Targets::new()?));
     let listener = server.listen(address_of(&args.listen).as_str()).await.map_err(not_listening)?;
     let url = url_of(&listener)?;
     let mut metrics_url = None;

@@ -28,6 +28,7 @@ pub mod retention;
 pub mod schedule;
 pub mod settings;
 pub mod settle;
+pub mod subscription;
 pub mod sweep;
 pub mod term;
 pub mod trigger;
@@ -89,6 +90,7 @@ macro_rules! suite {
         $crate::term_laws!($($make)*);
         $crate::schedule_laws!($($make)*);
         $crate::trigger_laws!($($make)*);
+        $crate::subscription_laws!($($make)*);
         $crate::settings_laws!($($make)*);
         $crate::sweep_laws!($($make)*);
         $crate::list_laws!($($make)*);

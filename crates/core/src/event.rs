@@ -36,6 +36,26 @@ pub struct Event {
     pub payload: Option<Payload>,
 }
 
+impl Event {
+    /// Where its job came to stand by it; none if the job stayed where it was.
+    pub fn moved_to(&self) -> Option<Status> {
+        Some(match &self.what {
+            EventKind::JobCreated(_) | EventKind::JobRedriven(_) | EventKind::JobForked(_) => Status::Pending,
+            EventKind::JobAssigned(_) => Status::Assigned,
+            EventKind::JobClaimed | EventKind::JobStarted => Status::Running,
+            EventKind::JobOrphaned => Status::Orphaned,
+            EventKind::JobRetried(_) | EventKind::JobReleased(_) => Status::Retry,
+            EventKind::JobWaiting(_) => Status::Waiting,
+            EventKind::JobCompleted => Status::Completed,
+            EventKind::JobFailed(_) => Status::Failed,
+            EventKind::JobTimedOut(detail) if detail.due_at.is_some() => Status::Retry,
+            EventKind::JobTimedOut(_) => Status::TimedOut,
+            EventKind::JobCancelled(_) => Status::Cancelled,
+            _ => return None,
+        })
+    }
+}
+
 macro_rules! events {
     (
         plain { $($(#[$pdoc:meta])* $plain:ident = $pname:literal,)* }

@@ -61,6 +61,7 @@ pub mod span;
 pub mod stats;
 pub mod status;
 pub mod step;
+pub mod subscription;
 pub mod term;
 pub mod time;
 pub mod trigger;

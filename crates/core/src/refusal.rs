@@ -114,6 +114,9 @@ pub enum Refusal {
     /// No such trigger.
     #[error("there is no trigger {0}; make it first")]
     TriggerNotFound(String),
+    /// No such subscription.
+    #[error("there is no subscription {0}; make it first")]
+    SubscriptionNotFound(String),
     /// A webhook is not signed as it must be, and why.
     #[error("{0}")]
     SignatureRefused(String),
@@ -177,6 +180,7 @@ impl Refusal {
             Self::StaleEpoch(_) => "stale_epoch",
             Self::ScheduleNotFound(_) => "schedule_not_found",
             Self::TriggerNotFound(_) => "trigger_not_found",
+            Self::SubscriptionNotFound(_) => "subscription_not_found",
             Self::SignatureRefused(_) => "signature_refused",
             Self::SettingsChanged(_) => "version_mismatch",
             Self::ProblemNotFound(_) => "problem_not_found",

@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use windlass_core::Who;
 use windlass_engine::Shutdown;
 use windlass_engine::service::{
-    Dispatcher, Follower, Leader, Scheduler, StatsReader, Sweeper, TriggerProcessor,
+    Dispatcher, Follower, Leader, Publishers, Publishing, Scheduler, StatsReader, Sweeper, TriggerProcessor,
 };
 use windlass_store::fresh;
 
@@ -19,7 +19,12 @@ use windlass_store::fresh;
 const TIDY: Duration = Duration::from_secs(5);
 
 /// Starts the parts. They end with the set.
-pub(crate) fn start(app: &Arc<App>, sweeps: bool, schedules: bool) -> JoinSet<()> {
+pub(crate) fn start(
+    app: &Arc<App>,
+    sweeps: bool,
+    schedules: bool,
+    publishers: Option<Arc<dyn Publishers>>,
+) -> JoinSet<()> {
     let mut parts = JoinSet::new();
     let (reader, sweeper, tidier, writer, keeper) =
         (Arc::clone(app), Arc::clone(app), Arc::clone(app), Arc::clone(app), Arc::clone(app));
@@ -29,7 +34,7 @@ pub(crate) fn start(app: &Arc<App>, sweeps: bool, schedules: bool) -> JoinSet<()
     parts.spawn(keep("writes", move || watch_writes(Arc::clone(&writer))));
     if schedules {
         let leads = Arc::clone(app);
-        parts.spawn(keep("schedules", move || schedule(Arc::clone(&leads))));
+        parts.spawn(keep("schedules", move || schedule(Arc::clone(&leads), publishers.clone())));
     }
     parts.spawn(keep("sweep", move || sweep(Arc::clone(&sweeper), sweeps)));
     parts
@@ -64,8 +69,9 @@ async fn tidy(app: Arc<App>) {
     }
 }
 
-/// Fires schedules, assigns jobs of push queues, processes kept events of triggers and adds up the feed while this server leads.
-async fn schedule(app: Arc<App>) {
+/// Fires schedules, assigns jobs of push queues, processes kept events of triggers, adds up the feed and
+/// carries events to where subscriptions say, while this server leads.
+async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
     let name: String = fresh::random::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
     let Ok(holder) = Who::try_from(format!("server-{name}")) else { return };
     let leader = Leader::new(Arc::clone(&app.store), holder);
@@ -74,13 +80,20 @@ async fn schedule(app: Arc<App>) {
     let triggers = TriggerProcessor::new(Arc::clone(&app.store), leader.leading());
     let reader = StatsReader::new(Arc::clone(&app.store));
     let stats = Follower::new(Arc::clone(&app.store), leader.leading(), reader);
+    let publishing = publishers.map(|made| Publishing::new(Arc::clone(&app.store), leader.leading(), made));
     let ending = || app.ending.clone();
+    let publish = async {
+        if let Some(publishing) = publishing {
+            publishing.run(ending()).await;
+        }
+    };
     tokio::join!(
         leader.run(ending()),
         scheduler.run(ending()),
         dispatcher.run(ending()),
         triggers.run(ending()),
-        stats.run(ending())
+        stats.run(ending()),
+        publish
     );
     app.resigned.notify_one();
     std::future::pending().await

@@ -44,6 +44,7 @@ codes! {
     ROUTE_NOT_FOUND "route_not_found" 404 "there is no such route"
     SCHEDULE_NOT_FOUND "schedule_not_found" 404 "there is no such schedule"
     TRIGGER_NOT_FOUND "trigger_not_found" 404 "there is no such trigger"
+    SUBSCRIPTION_NOT_FOUND "subscription_not_found" 404 "there is no such subscription"
     PROBLEM_NOT_FOUND "problem_not_found" 404 "there is no such problem"
     APPROVAL_NOT_FOUND "approval_not_found" 404 "there is no such approval"
     METHOD_NOT_ALLOWED "method_not_allowed" 405 "the route has no such method"

@@ -24,6 +24,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tower::ServiceExt;
 use windlass_core::LeaseMs;
+use windlass_engine::service::Publishers;
 use windlass_engine::{Level, Shutdown};
 use windlass_store::{Store, StoreError};
 
@@ -69,6 +70,7 @@ pub struct Server {
     limits: Limits,
     lease_ms: LeaseMs,
     metrics: Option<Arc<TcpListener>>,
+    publishers: Option<Arc<dyn Publishers>>,
 }
 
 impl std::fmt::Debug for Server {
@@ -110,7 +112,14 @@ impl Server {
             limits: Limits::default(),
             lease_ms: LeaseMs::DEFAULT,
             metrics: None,
+            publishers: None,
         }
+    }
+
+    /// Carries events to where subscriptions say, while this server leads; with [`Server::schedules`].
+    pub fn publishers(mut self, publishers: Arc<dyn Publishers>) -> Self {
+        self.publishers = Some(publishers);
+        self
     }
 
     /// How long a lease lasts when its holder does not say; 30 seconds unless said otherwise.
@@ -216,7 +225,7 @@ impl Server {
     pub async fn run(self, listener: TcpListener, shutdown: Shutdown) -> io::Result<()> {
         let app = self.app();
         app.set_loopback(listener.local_addr()?.ip().is_loopback());
-        let mut parts = background::start(&app, self.sweeps, self.schedules);
+        let mut parts = background::start(&app, self.sweeps, self.schedules, self.publishers.clone());
         if let Some(listener) = self.metrics {
             parts.spawn(metrics_listener::run(listener, Arc::clone(&app)));
         }

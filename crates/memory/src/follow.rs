@@ -46,6 +46,11 @@ impl Kept {
         }
     }
 
+    /// Forgets how far a reader has come.
+    pub(crate) fn forget_place(&mut self, reader: &Name) {
+        self.places.remove(reader);
+    }
+
     fn forget(&mut self, now: Timestamp) {
         let kept = |resolution: Resolution, at: Timestamp| at >= now.plus_ms(-resolution.kept_ms());
         self.rollups.retain(|key, _| kept(key.resolution, key.at));

@@ -42,6 +42,7 @@ mod schedule;
 mod settings;
 mod settle;
 mod state;
+mod subscription;
 mod sweep;
 mod term;
 mod trigger;

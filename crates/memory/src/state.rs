@@ -85,6 +85,9 @@ pub(crate) struct State {
     pub schedules: BTreeMap<Name, windlass_store::ScheduleState>,
     /// Triggers with the secrets of their webhooks.
     pub triggers: BTreeMap<Name, (windlass_store::TriggerState, Vec<windlass_core::trigger::KeptSecret>)>,
+    /// Subscriptions with what they sign in with.
+    pub subscriptions:
+        BTreeMap<Name, (windlass_store::SubscriptionState, Option<windlass_store::Credential>)>,
     /// Events that came in.
     pub trigger_events: BTreeMap<windlass_core::TriggerEventId, windlass_store::TriggerEvent>,
     /// Settings of the store.
@@ -129,6 +132,7 @@ impl State {
             entries: HashMap::new(),
             index: Index::default(),
             schedules: BTreeMap::new(),
+            subscriptions: BTreeMap::new(),
             triggers: BTreeMap::new(),
             trigger_events: BTreeMap::new(),
             settings: windlass_store::SettingsState::default(),

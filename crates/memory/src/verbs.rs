@@ -109,6 +109,15 @@ verbs! {
         places(()) -> Vec<Place>;
         advance(Advance) -> Result<Place, Refusal>;
     }
+    Subscriptions {
+        put_subscription(PutSubscription) -> Result<SubscriptionState, Refusal>;
+        pause_subscription(PauseSubscription) -> Result<SubscriptionState, Refusal>;
+        report_subscription(ReportSubscription) -> Result<SubscriptionState, Refusal>;
+        remove_subscription(RemoveSubscription) -> Result<(), Refusal>;
+        subscription(Name) -> Option<SubscriptionState>;
+        subscriptions(()) -> Vec<SubscriptionState>;
+        credential(Name) -> Option<Credential>;
+    }
     Stats {
         rebuild_stats(RebuildStats) -> Place;
         rollups(ReadRollups) -> Vec<Rollup>;

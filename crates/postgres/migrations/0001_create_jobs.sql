@@ -238,6 +238,13 @@ CREATE TABLE windlass.triggers (
   secrets text NOT NULL
 );
 
+-- What carries events out of the store.
+CREATE TABLE windlass.subscriptions (
+  name       text COLLATE "C" NOT NULL PRIMARY KEY,
+  state      text NOT NULL,
+  credential text
+);
+
 -- Events that came in. One with a dedupe key is there once per trigger.
 CREATE TABLE windlass.trigger_events (
   id           uuid        NOT NULL PRIMARY KEY,
@@ -528,6 +535,10 @@ COMMENT ON COLUMN windlass.trigger_events.received_at IS 'When it came.';
 COMMENT ON COLUMN windlass.trigger_events.due_at IS 'When it is tried again; null once it is processed.';
 COMMENT ON COLUMN windlass.trigger_events.processed_at IS 'When its jobs were made; null before.';
 COMMENT ON COLUMN windlass.trigger_events.detail IS 'Its jobs, how often that failed and why, as JSON.';
+COMMENT ON TABLE windlass.subscriptions IS 'What carries events out of the store.';
+COMMENT ON COLUMN windlass.subscriptions.name IS 'Its name.';
+COMMENT ON COLUMN windlass.subscriptions.state IS 'The whole subscription, as JSON.';
+COMMENT ON COLUMN windlass.subscriptions.credential IS 'What it signs or signs in with, as JSON.';
 COMMENT ON TABLE windlass.settings IS 'Settings of the whole store: one row, once somebody changed one.';
 COMMENT ON COLUMN windlass.settings.one IS 'Always 1.';
 COMMENT ON COLUMN windlass.settings.state IS 'All of them with their version, as JSON.';

@@ -39,6 +39,7 @@ mod settings;
 mod settle;
 mod signatures;
 mod statements;
+mod subscription;
 mod sweep;
 mod term;
 mod tls;

@@ -154,6 +154,15 @@ verbs! {
         read place(Name) -> Option<Place> = place;
         read places(()) -> Vec<Place> = places;
     }
+    Subscriptions {
+        write put_subscription(PutSubscription) -> Result<SubscriptionState, Refusal>;
+        write pause_subscription(PauseSubscription) -> Result<SubscriptionState, Refusal>;
+        write report_subscription(ReportSubscription) -> Result<SubscriptionState, Refusal>;
+        write remove_subscription(RemoveSubscription) -> Result<(), Refusal>;
+        read subscription(Name) -> Option<SubscriptionState> = subscription;
+        read subscriptions(()) -> Vec<SubscriptionState> = subscriptions;
+        read credential(Name) -> Option<Credential> = credential;
+    }
     Stats {
         write rebuild_stats(RebuildStats) -> Place;
         write put_problem(PutProblem) -> Result<ProblemView, Refusal>;

@@ -169,6 +169,13 @@ CREATE TABLE triggers (
   secrets TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- What carries events out of the store. state is the whole subscription, as JSON.
+CREATE TABLE subscriptions (
+  name       TEXT NOT NULL PRIMARY KEY,
+  state      TEXT NOT NULL,
+  credential TEXT
+) STRICT, WITHOUT ROWID;
+
 -- Events that came in. One with a dedupe key is there once per trigger.
 CREATE TABLE trigger_events (
   id           BLOB    NOT NULL PRIMARY KEY,

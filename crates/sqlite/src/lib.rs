@@ -30,6 +30,7 @@ mod row;
 mod schedule;
 mod settings;
 mod settle;
+mod subscription;
 mod sweep;
 mod term;
 mod trigger;

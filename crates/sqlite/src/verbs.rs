@@ -118,6 +118,15 @@ verbs! {
         read place(name: Name) -> Option<Place> = |db, now| db.place(&name);
         read places(none: ()) -> Vec<Place> = |db, now| db.places();
     }
+    Subscriptions {
+        write put_subscription(request: PutSubscription) -> Result<SubscriptionState, Refusal>;
+        write pause_subscription(request: PauseSubscription) -> Result<SubscriptionState, Refusal>;
+        write report_subscription(request: ReportSubscription) -> Result<SubscriptionState, Refusal>;
+        write remove_subscription(request: RemoveSubscription) -> Result<(), Refusal>;
+        read subscription(name: Name) -> Option<SubscriptionState> = |db, now| db.subscription(&name);
+        read subscriptions(none: ()) -> Vec<SubscriptionState> = |db, now| db.subscriptions();
+        read credential(name: Name) -> Option<Credential> = |db, now| db.credential(&name);
+    }
     Stats {
         write rebuild_stats(request: RebuildStats) -> Place;
         write put_problem(request: PutProblem) -> Result<ProblemView, Refusal>;

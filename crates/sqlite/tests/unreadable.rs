@@ -6,8 +6,8 @@ use async_trait::async_trait;
 use place::{Place, wait_for};
 use rusqlite::Connection;
 use std::path::PathBuf;
-use windlass_conformance::Bed;
 use windlass_conformance::unreadable::{self, Planter};
+use windlass_conformance::{Bed, subscription};
 use windlass_core::JobId;
 
 /// Somebody with the sqlite3 prompt who switched the guard off.
@@ -97,4 +97,10 @@ fn a_schedule_that_does_not_read_back_fails_alone() {
 #[test]
 fn a_trigger_that_does_not_read_back_fails_alone() {
     on_a_store(async |bed, owner| unreadable::a_trigger_fails_alone(bed, owner).await);
+}
+
+/// T2, T11
+#[test]
+fn a_subscription_that_does_not_read_back_fails_alone() {
+    on_a_store(async |bed, owner| subscription::a_subscription_fails_alone(bed, owner).await);
 }

@@ -45,6 +45,7 @@ pub trait Store:
     + Triggers
     + Feed
     + Readers
+    + Subscriptions
     + Stats
     + Retention
     + Registry
@@ -61,6 +62,7 @@ impl<T> Store for T where
         + Triggers
         + Feed
         + Readers
+        + Subscriptions
         + Stats
         + Retention
         + Registry
@@ -317,6 +319,41 @@ pub trait Readers: Send + Sync {
     /// Moves a reader's place together with what it found, under the leader's epoch: both or neither. The same move again
     /// writes nothing. [`Refusal::CursorExpired`] says that the place is not where the reader left it.
     async fn advance(&self, request: Advance, now: Now) -> StoreResult<Result<Place, Refusal>>;
+}
+
+/// Subscriptions: events carried out of the store. How far one has come is the place of a reader of its own.
+#[async_trait]
+pub trait Subscriptions: Send + Sync {
+    /// Makes a subscription or changes it. Audited; what is so already stays as it is.
+    async fn put_subscription(
+        &self,
+        request: PutSubscription,
+        now: Now,
+    ) -> StoreResult<Result<SubscriptionState, Refusal>>;
+    /// Pauses or resumes a subscription. Audited; a repeat changes nothing.
+    async fn pause_subscription(
+        &self,
+        request: PauseSubscription,
+        now: Now,
+    ) -> StoreResult<Result<SubscriptionState, Refusal>>;
+    /// Notes how deliveries go, under the leader's epoch; pauses what fails for too long, which is audited.
+    async fn report_subscription(
+        &self,
+        request: ReportSubscription,
+        now: Now,
+    ) -> StoreResult<Result<SubscriptionState, Refusal>>;
+    /// Removes a subscription with its credential and its place. Audited.
+    async fn remove_subscription(
+        &self,
+        request: RemoveSubscription,
+        now: Now,
+    ) -> StoreResult<Result<(), Refusal>>;
+    /// One subscription.
+    async fn subscription(&self, request: Name, now: Now) -> StoreResult<Option<SubscriptionState>>;
+    /// Every subscription, by name.
+    async fn subscriptions(&self, request: (), now: Now) -> StoreResult<Vec<SubscriptionState>>;
+    /// What a subscription signs or signs in with; none if it has nothing, or there is no such one.
+    async fn credential(&self, request: Name, now: Now) -> StoreResult<Option<Credential>>;
 }
 
 /// Stats and problems: what the reader of that name found.

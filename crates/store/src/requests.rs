@@ -17,6 +17,10 @@ pub use windlass_core::schedule::{
 };
 pub use windlass_core::settings::{PutSettings, SettingsState};
 pub use windlass_core::stats::{Gauge, Resolution, Rollup};
+pub use windlass_core::subscription::{
+    Credential, Delivery, PauseSubscription, PutSubscription, RemoveSubscription, ReportSubscription,
+    SubscriptionState,
+};
 pub use windlass_core::term::{AcquireTerm, RenewTerm, ResignTerm};
 pub use windlass_core::trigger::webhook::WebhookSecret;
 pub use windlass_core::trigger::{

@@ -44,6 +44,10 @@ pub async fn look(door: &ApiClient, late_ms: i64) -> Vec<Finding> {
         Ok(page) => findings.push(of_schedules(list(&page.value, "schedules"), (now, late_ms))),
         Err(failure) => findings.push(unread("schedules", failure)),
     }
+    match door.subscriptions().await {
+        Ok(page) => findings.extend(of_subscriptions(list(&page.value, "subscriptions"))),
+        Err(failure) => findings.push(unread("subscriptions", failure)),
+    }
     let dead = vec![("dead".to_owned(), "true".to_owned())];
     match door.jobs(&dead, None, 1).await {
         Ok(page) if list(&page.value, "jobs").is_empty() => findings.push(ok("dead letters", "none")),
@@ -115,6 +119,34 @@ fn of_schedules(schedules: &[Value], (now, late_ms): (Timestamp, i64)) -> Findin
     }
     let found = format!("{} do not fire: {}", names.len(), names.join(", "));
     problem("schedules", found, "windlass schedules ls says which is broken; GET /v1/leader says who leads")
+}
+
+fn of_subscriptions(subscriptions: &[Value]) -> Vec<Finding> {
+    let found = subscriptions.iter().filter_map(|one| {
+        let (name, why) = (text(&one["name"]), text(&one["why"]));
+        match one["status"].as_str() {
+            Some("paused") => {
+                let told = format!("{name} is paused and delivers nothing: {why}");
+                let fix =
+                    format!("mend the other side, then windlass subscriptions resume {name}; or rm {name}");
+                Some(problem("subscriptions", told, fix))
+            }
+            Some("failing") => {
+                let told = format!("{name} delivers nothing: {why}");
+                let fix = "mend the other side: it is tried again, and paused when it fails for too long";
+                Some(warning("subscriptions", told, fix))
+            }
+            _ => None,
+        }
+    });
+    let found: Vec<Finding> = found.collect();
+    if found.is_empty() {
+        return vec![ok(
+            "subscriptions",
+            format!("{} known, none is paused or failing", subscriptions.len()),
+        )];
+    }
+    found
 }
 
 fn of_workers(workers: &[Value]) -> Finding {

@@ -410,6 +410,22 @@ def triggers():
     refused(404, "trigger_not_found", "POST", path, event)
 
 
+def subscriptions():
+    """A subscription is made with a secret that is shown once, paused, resumed and removed."""
+    path = f"/v1/subscriptions/{KIND}"
+    refused(404, "subscription_not_found", "GET", path)
+    body = {"url": "http://127.0.0.1:9/hook", "queues": [f"none-{KIND}"], "types": ["job_created"]}
+    secret = ok("PUT", path, body)["secret"]
+    assert secret.startswith("whsec_") and secret not in json.dumps(ok("GET", path))
+    refused(422, "invalid", "PUT", path, {"url": "http://user:password@127.0.0.1/"})
+    paused = ok("POST", f"{path}/pause", {"reason": "a test"})
+    assert paused["status"] == "paused" and paused["why"] == "a test"
+    assert ok("POST", f"{path}/resume")["status"] == "on"
+    assert [one["name"] for one in ok("GET", "/v1/subscriptions")["subscriptions"]].count(KIND) == 1
+    ok("DELETE", path)
+    refused(404, "subscription_not_found", "DELETE", path)
+
+
 def settings():
     """Settings change as a whole, under a version, on record."""
     state = ok("GET", "/v1/settings")
@@ -495,7 +511,8 @@ def everything_was_called():
 
 PARTS = [
     malformed_requests, enqueueing, a_life, notes, refusals_in_their_order, waits_and_signals, approvals, operating,
-    watching, schedules, triggers, settings, pushing, stats_and_problems, keys, everything_was_called,
+    watching, schedules, triggers, subscriptions, settings, pushing, stats_and_problems, keys,
+    everything_was_called,
 ]
 for part in PARTS:
     began = time.monotonic()

@@ -7,7 +7,7 @@
 use crate::repeat::{jittered, repeat};
 use crate::service::Leading;
 use crate::shutdown::Shutdown;
-use metrics::gauge;
+use metrics::{counter, gauge};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,6 +61,8 @@ pub struct Follower<R> {
     reader: R,
     first: Start,
     expired: Start,
+    gather: Duration,
+    page: usize,
 }
 
 /// Where it stands in the feed.
@@ -74,7 +76,8 @@ struct Stand {
 impl<R: Reader> Follower<R> {
     /// Follows the feed of this store while this process leads, from the beginning.
     pub fn new(store: Arc<dyn Store>, leading: Leading, reader: R) -> Self {
-        Self { store, leading, reader, first: Start::Beginning, expired: Start::Now }
+        let (first, expired) = (Start::Beginning, Start::Now);
+        Self { store, leading, reader, first, expired, gather: GATHER, page: PAGE }
     }
 
     /// Where it begins when it has no place yet, instead of at the beginning.
@@ -88,6 +91,20 @@ impl<R: Reader> Follower<R> {
     #[must_use]
     pub fn expired(mut self, start: Start) -> Self {
         self.expired = start;
+        self
+    }
+
+    /// How long news gather before they are read, instead of a second.
+    #[must_use]
+    pub fn gather(mut self, gather: Duration) -> Self {
+        self.gather = gather;
+        self
+    }
+
+    /// How many events are read at once, instead of 500.
+    #[must_use]
+    pub fn page(mut self, page: usize) -> Self {
+        self.page = page;
         self
     }
 
@@ -124,8 +141,8 @@ impl<R: Reader> Follower<R> {
         }
         let mut hints = self.store.hints().feed;
         loop {
-            let Some(page) = self.page(epoch, &mut stand).await? else { return Ok(()) };
-            let is_full = page.events.len() == PAGE;
+            let Some(page) = self.next(epoch, &mut stand).await? else { return Ok(()) };
+            let is_full = page.events.len() == self.page;
             if let Some(last) = page.events.last() {
                 let behind = fresh::wall_clock().as_micros().saturating_sub(last.event.at.as_micros());
                 let lag = if is_full { behind.max(0) as f64 / 1e6 } else { 0.0 };
@@ -151,13 +168,13 @@ impl<R: Reader> Follower<R> {
                     return Ok(());
                 }
             }
-            sleep(GATHER).await;
+            sleep(self.gather).await;
         }
     }
 
     /// What comes next. None when its place was of no use, and it is to begin again elsewhere.
-    async fn page(&self, epoch: i64, stand: &mut Stand) -> StoreResult<Option<FeedPage>> {
-        let read = |after| ReadFeed { after, limit: PAGE, payloads: false };
+    async fn next(&self, epoch: i64, stand: &mut Stand) -> StoreResult<Option<FeedPage>> {
+        let read = |after| ReadFeed { after, limit: self.page, payloads: false };
         match self.store.feed(read(stand.after.clone()), None).await? {
             Ok(page) => Ok(Some(page)),
             Err(refusal) => {
@@ -204,6 +221,7 @@ impl<R: Reader> Follower<R> {
     async fn say(&self, refusal: &Refusal) {
         let (reader, from) =
             (self.reader.name(), if self.expired == Start::Now { "now" } else { "beginning" });
+        counter!("windlass_reader_restarts_total", "reader" => reader.to_string()).increment(1);
         tracing::warn!(%reader, %refusal, from, "a reader of the feed has lost its place and begins again");
         let detail = Metadata::from_iter([
             ("why".to_owned(), refusal.to_string().into()),

@@ -43,7 +43,7 @@ impl Item {
             job: event.job,
             version: event.version,
             at: event.at,
-            moved: moved_to(&event),
+            moved: event.moved_to(),
             queue,
             kind,
             event,
@@ -137,24 +137,6 @@ pub(crate) fn data_lines(json: &[u8], into: &mut Vec<u8>) {
 /// What never changes about a job, if this is its first event.
 pub(crate) fn facts_of(event: &Event) -> Option<&Facts> {
     if let EventKind::JobCreated(facts) = &event.what { Some(facts) } else { None }
-}
-
-/// Where a job came to stand by an event.
-fn moved_to(event: &Event) -> Option<Status> {
-    Some(match &event.what {
-        EventKind::JobCreated(_) | EventKind::JobRedriven(_) | EventKind::JobForked(_) => Status::Pending,
-        EventKind::JobAssigned(_) => Status::Assigned,
-        EventKind::JobClaimed | EventKind::JobStarted => Status::Running,
-        EventKind::JobOrphaned => Status::Orphaned,
-        EventKind::JobRetried(_) | EventKind::JobReleased(_) => Status::Retry,
-        EventKind::JobWaiting(_) => Status::Waiting,
-        EventKind::JobCompleted => Status::Completed,
-        EventKind::JobFailed(_) => Status::Failed,
-        EventKind::JobTimedOut(detail) if detail.due_at.is_some() => Status::Retry,
-        EventKind::JobTimedOut(_) => Status::TimedOut,
-        EventKind::JobCancelled(_) => Status::Cancelled,
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use super::{LIMIT, O, P, VO, delete, get, post, put};
 use crate::route::{Access, Is, Route, param};
-use crate::{settings, triggers, webhooks};
+use crate::{settings, subscriptions, triggers, webhooks};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -52,6 +52,35 @@ pub(super) fn routes() -> Vec<Route> {
             .takes::<webhooks::WebhookBody>()
             .gives::<webhooks::Taken>(200)
             .refuses(&["signature_refused", "too_many_requests", "request_too_large"]),
+        get("/v1/subscriptions", "subscriptions, by name", subscriptions::subscriptions)
+            .may(VO)
+            .gives::<subscriptions::SubscriptionsPage>(200),
+        get("/v1/subscriptions/{name}", "one subscription", subscriptions::subscription)
+            .may(VO)
+            .gives::<subscriptions::SubscriptionShape>(200)
+            .refuses(&["subscription_not_found"]),
+        put("/v1/subscriptions/{name}", "make or change a subscription", subscriptions::put)
+            .may(O)
+            .takes::<subscriptions::SubscriptionBody>()
+            .gives::<subscriptions::SubscriptionShape>(200)
+            .refuses(&["version_mismatch"]),
+        delete("/v1/subscriptions/{name}", "remove a subscription with its place", subscriptions::remove)
+            .may(O)
+            .gives::<subscriptions::Removed>(200)
+            .refuses(&["subscription_not_found"]),
+        post("/v1/subscriptions/{name}/pause", "pause a subscription", subscriptions::pause)
+            .may(O)
+            .takes::<subscriptions::PauseBody>()
+            .gives::<subscriptions::SubscriptionShape>(200)
+            .refuses(&["subscription_not_found"]),
+        post(
+            "/v1/subscriptions/{name}/resume",
+            "resume a subscription, from where it stands",
+            subscriptions::resume,
+        )
+        .may(O)
+        .gives::<subscriptions::SubscriptionShape>(200)
+        .refuses(&["subscription_not_found"]),
         get("/v1/settings", "the settings of the store", settings::settings)
             .may(VO)
             .gives::<settings::SettingsShape>(200),

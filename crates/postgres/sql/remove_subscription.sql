@@ -1,0 +1,3 @@
+-- Removes a subscription.
+-- $1 name
+DELETE FROM windlass.subscriptions WHERE name = $1

@@ -1,0 +1,3 @@
+-- One subscription with what it signs in with.
+-- $1 name
+SELECT name, state, credential FROM windlass.subscriptions WHERE name = $1

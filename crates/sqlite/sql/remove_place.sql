@@ -1,0 +1,3 @@
+-- Forgets how far a reader has come.
+-- ?1 name
+DELETE FROM readers WHERE name = ?1

@@ -1,0 +1,2 @@
+-- Every subscription, by name.
+SELECT name, state, credential FROM subscriptions ORDER BY name
