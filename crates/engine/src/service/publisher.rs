@@ -9,7 +9,7 @@ use crate::service::follower::{Follower, Reader, Start};
 use crate::service::leader::Leading;
 use crate::service::queue_policies::QueuePolicies;
 use crate::service::receiver::{Receiving, Source};
-use crate::shutdown::{Level, Shutdown};
+use crate::shutdown::Shutdown;
 use async_trait::async_trait;
 use metrics::{counter, gauge};
 use std::collections::HashMap;
@@ -142,19 +142,9 @@ impl Publishing {
 
     /// Publishes until it is to end.
     pub async fn run(mut self, shutdown: Shutdown) {
-        let ends = shutdown.reached(Level::Graceful);
-        tokio::pin!(ends);
-        loop {
-            let epoch = tokio::select! {
-                () = &mut ends => return,
-                epoch = self.leading.leads() => epoch,
-            };
-            let mut leading = self.leading.clone();
-            tokio::select! {
-                () = &mut ends => return,
-                () = leading.ends(epoch) => {}
-                () = self.keep(epoch) => {}
-            }
+        while let Some(reign) = self.leading.reign(&shutdown).await {
+            let epoch = reign.epoch();
+            reign.during(self.keep(epoch)).await;
         }
     }
 
