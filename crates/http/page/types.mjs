@@ -1,4 +1,4 @@
-// Writes the types of the API's answers from its document, which is read from standard input: `windlass openapi | node types.mjs`.
+// Writes the types of the API's answers from its document, which is read from standard input: `curl localhost:7070/openapi.json | node types.mjs`.
 // With a path, the text goes there.
 
 import { readFileSync, writeFileSync } from "node:fs";

@@ -56,6 +56,10 @@ export class Exact {
   valueOf() {
     return Number(this.source);
   }
+  // Sent back as a number, where a setting goes back as it came.
+  toJSON() {
+    return Number(this.source);
+  }
 }
 
 const exactly = (_: string, value: unknown, context?: { source?: string }) =>

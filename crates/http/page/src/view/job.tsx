@@ -58,8 +58,11 @@ export function OneJob({ id }: { id: string }) {
     try {
       const [read] = await Promise.all([get<Job>(path), older()]);
       problem.value = null;
-      started.value = String(Math.max(Number(read.version), ...events.peek().keys()));
+      const newest = Math.max(Number(read.version), ...events.peek().keys());
+      started.value = String(newest);
       job.value = read;
+      // It moved between the two answers, and the feed goes on after the newer one.
+      if (newest > Number(read.version)) refresh();
     } catch (error) {
       const said = asProblem(error);
       if (said.status !== 401) problem.value = said;
