@@ -71,6 +71,9 @@ pub struct Global {
     /// Read this file instead of windlass.toml [env: WINDLASS_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// The folder in which finished jobs are kept once they left the store, packed with zstd [env: WINDLASS_ARCHIVE]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub archive: Option<String>,
     /// How serve, work and demo write their log: text or json [env: WINDLASS_LOG_FORMAT]
     #[arg(long, global = true, value_name = "FORMAT")]
     pub log_format: Option<String>,
@@ -350,11 +353,8 @@ pub struct PruneArgs {
     /// Only jobs of this kind
     #[arg(long)]
     pub kind: Option<String>,
-    /// The folder in which each job is kept first, as a line of JSON in a file packed with zstd
-    #[arg(long, value_name = "DIR")]
-    pub archive: Option<PathBuf>,
-    /// Keep nothing of them
-    #[arg(long, conflicts_with = "archive")]
+    /// Keep nothing of them, not even in the archive
+    #[arg(long)]
     pub no_archive: bool,
     /// Count them, and change nothing
     #[arg(long)]

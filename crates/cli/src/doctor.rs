@@ -5,6 +5,7 @@
 mod jobs;
 mod postgres;
 mod readers;
+mod retention;
 mod schedules;
 mod server;
 mod sqlite;
@@ -82,6 +83,8 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, out: &Out) -> Outcome {
             findings.extend(schedules.unwrap_or_else(|failure| unread("schedules", failure)));
             let readers = readers::look(client.store(), late_ms).await;
             findings.extend(readers.unwrap_or_else(|failure| unread("readers", failure)));
+            let retention = retention::look(client.store(), settings).await;
+            findings.extend(retention.unwrap_or_else(|failure| unread("retention", failure)));
             findings
         }
         Err(failure) => {

@@ -59,8 +59,10 @@ fn change(settings: &mut Map<String, Value>, name: &str, value: &str) {
         settings.remove(name);
         return;
     }
-    // A number is one, unless it is a time: `30` and `30s` are both seconds there.
-    let value = value.parse::<i64>().map_or_else(|_| Value::from(value), Value::from);
+    // A number is one, unless it is a time: `30` and `30s` are both seconds there. Lists and truth values are JSON.
+    let is_json = value.starts_with('[') || ["true", "false"].contains(&value);
+    let json = || serde_json::from_str(value).ok().filter(|_| is_json);
+    let value = value.parse::<i64>().map_or_else(|_| json().unwrap_or_else(|| value.into()), Value::from);
     settings.insert(name.to_owned(), value);
 }
 

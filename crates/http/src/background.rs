@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use windlass_core::Who;
 use windlass_engine::Shutdown;
 use windlass_engine::service::{
-    Dispatcher, Follower, Leader, Scheduler, StatsReader, Sweeper, TriggerProcessor,
+    Dispatcher, Follower, Leader, Retention, Scheduler, StatsReader, Sweeper, TriggerProcessor,
 };
 use windlass_store::fresh;
 
@@ -64,7 +64,8 @@ async fn tidy(app: Arc<App>) {
     }
 }
 
-/// Fires schedules, assigns jobs of push queues, processes kept events of triggers and adds up the feed while this server leads.
+/// Fires schedules, assigns jobs of push queues, processes kept events of triggers and adds up the feed and removes
+/// finished jobs whose time is over while this server leads.
 async fn schedule(app: Arc<App>) {
     let name: String = fresh::random::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
     let Ok(holder) = Who::try_from(format!("server-{name}")) else { return };
@@ -74,13 +75,15 @@ async fn schedule(app: Arc<App>) {
     let triggers = TriggerProcessor::new(Arc::clone(&app.store), leader.leading());
     let reader = StatsReader::new(Arc::clone(&app.store));
     let stats = Follower::new(Arc::clone(&app.store), leader.leading(), reader);
+    let retention = Retention::new(Arc::clone(&app.store), leader.leading(), app.archive.clone());
     let ending = || app.ending.clone();
     tokio::join!(
         leader.run(ending()),
         scheduler.run(ending()),
         dispatcher.run(ending()),
         triggers.run(ending()),
-        stats.run(ending())
+        stats.run(ending()),
+        retention.run(ending())
     );
     app.resigned.notify_one();
     std::future::pending().await

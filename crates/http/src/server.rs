@@ -24,6 +24,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tower::ServiceExt;
 use windlass_core::LeaseMs;
+use windlass_engine::archive::Archive;
 use windlass_engine::{Level, Shutdown};
 use windlass_store::{Store, StoreError};
 
@@ -69,6 +70,7 @@ pub struct Server {
     limits: Limits,
     lease_ms: LeaseMs,
     metrics: Option<Arc<TcpListener>>,
+    archive: Option<Arc<dyn Archive>>,
 }
 
 impl std::fmt::Debug for Server {
@@ -110,6 +112,7 @@ impl Server {
             limits: Limits::default(),
             lease_ms: LeaseMs::DEFAULT,
             metrics: None,
+            archive: None,
         }
     }
 
@@ -179,6 +182,12 @@ impl Server {
         self
     }
 
+    /// Where finished jobs are kept once they left the store. A server that leads removes them as the settings say.
+    pub fn archive(mut self, archive: Arc<dyn Archive>) -> Self {
+        self.archive = Some(archive);
+        self
+    }
+
     /// Binds an address. One that others can reach is refused while no key exists.
     ///
     /// # Errors
@@ -205,7 +214,9 @@ impl Server {
 
     fn app(&self) -> Arc<App> {
         let store = Arc::clone(&self.store);
-        Arc::new(App::new(store, self.patience, self.comment_every, self.limits, self.lease_ms))
+        let mut app = App::new(store, self.patience, self.comment_every, self.limits, self.lease_ms);
+        app.archive.clone_from(&self.archive);
+        Arc::new(app)
     }
 
     /// Serves until the shutdown: then no connection is accepted, streams and waiting claims end at once, and requests
