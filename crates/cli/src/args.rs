@@ -165,6 +165,11 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Remove finished jobs that are old, archived first
     Prune(PruneArgs),
+    /// Put removed jobs back from the archive, finished as they were
+    #[command(
+        after_help = "Works on a store itself, as its owner. Refused for a job that is in the store.\n\nExample:\n  windlass restore --archive /var/lib/windlass/archive 019e0000-0000-7000-8000-000000000000"
+    )]
+    Restore(RestoreArgs),
     /// Say that the store was restored in a way that it cannot notice by itself
     #[command(
         after_help = "Begins a new incarnation: every fence is higher than all before, and every cursor of the feed from before is refused.\n\nExample:\n  windlass adopt --yes"
@@ -325,6 +330,9 @@ pub struct DoctorArgs {
     /// Report a disk of an SQLite store with less free space than this
     #[arg(long, default_value_t = 1024, value_name = "MIB")]
     pub room: u64,
+    /// Report unfinished jobs that nothing has happened to for longer than this
+    #[arg(long, default_value = "30d", value_name = "TIME")]
+    pub idle: Span,
 }
 
 /// `windlass adopt`
@@ -333,6 +341,14 @@ pub struct AdoptArgs {
     /// Do it: everybody who follows the feed has to begin anew
     #[arg(long)]
     pub yes: bool,
+}
+
+/// `windlass restore`
+#[derive(Debug, Args)]
+pub struct RestoreArgs {
+    /// Which
+    #[arg(required = true, value_name = "ID")]
+    pub ids: Vec<String>,
 }
 
 /// `windlass prune`

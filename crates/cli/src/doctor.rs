@@ -2,6 +2,7 @@
 //!
 //! Every check says something, also when all is well: what was not looked at cannot be told from what is good.
 
+mod idle;
 mod jobs;
 mod postgres;
 mod readers;
@@ -79,6 +80,8 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, out: &Out) -> Outcome {
             findings.push(ok("schema", "it is what this version of windlass wants"));
             let jobs = jobs::look(client.store(), late_ms).await;
             findings.extend(jobs.unwrap_or_else(|failure| unread("jobs", failure)));
+            let idle = idle::look(client.store(), args.idle.ms()).await;
+            findings.extend(idle.unwrap_or_else(|failure| unread("idle work", failure)));
             let schedules = schedules::look(client.store(), late_ms).await;
             findings.extend(schedules.unwrap_or_else(|failure| unread("schedules", failure)));
             let readers = readers::look(client.store(), late_ms).await;

@@ -32,6 +32,7 @@ mod prune;
 mod reap;
 mod registry;
 mod remote_store;
+mod restore;
 mod run;
 mod schedules;
 mod schedules_apply;

@@ -67,8 +67,10 @@ fn archived(folder: &Path) -> Vec<String> {
     ids
 }
 
-fn status(client: &mut Client, id: &str) -> u16 {
-    client.get(&format!("/v1/jobs/{id}")).unwrap().status
+/// Whether a job is in the store.
+fn is_here(client: &mut Client, id: &str) -> bool {
+    let reply = client.get(&format!("/v1/jobs/{id}")).unwrap();
+    reply.status == 200 && reply.body["archived"] != true
 }
 
 /// A session that keeps purges from writing, as long as it lives. Reads and leaders go on.
@@ -101,9 +103,9 @@ fn a_server_killed_between_archive_and_removal_loses_nothing() {
     assert!(redriven.success(), "nothing was removed");
     let served = serve(&place, &archive);
     let mut client = served.client();
-    until("they are removed", || ids[1..].iter().all(|id| status(&mut client, id) != 200));
+    until("they are removed", || ids[1..].iter().all(|id| !is_here(&mut client, id)));
     until("the note is gone", || files(&archive, "pending").is_empty());
-    assert_eq!(status(&mut client, &ids[0]), 200, "it lives");
+    assert!(is_here(&mut client, &ids[0]), "it lives");
     assert_eq!(archived(&archive), ids, "once each");
     place.is_sound();
 }
@@ -132,7 +134,7 @@ fn nothing_is_removed_while_the_archive_is_full() {
     };
     until("it is said", || failing(&served));
     for id in &ids {
-        assert_eq!(status(&mut served.client(), id), 200, "nothing is removed");
+        assert!(is_here(&mut served.client(), id), "nothing is removed");
     }
     assert_eq!(archived(&archive), Vec::<String>::new());
     assert_eq!(files(&archive, "part"), Vec::<PathBuf>::new(), "half a file does not stay");
@@ -140,11 +142,88 @@ fn nothing_is_removed_while_the_archive_is_full() {
     drop(served);
     let served = serve(&place, &archive);
     let mut client = served.client();
-    until("they are removed", || ids.iter().all(|id| status(&mut client, id) != 200));
+    until("they are removed", || ids.iter().all(|id| !is_here(&mut client, id)));
     assert_eq!(archived(&archive), ids);
     std::fs::write(place.folder().join("file"), "no folder").unwrap();
     let doctor = place.command(&["doctor", "--json", "--archive", "file/archive"]).output().unwrap();
     let found: Value = serde_json::from_slice(&doctor.stdout).unwrap();
     let archive = found["findings"].as_array().unwrap().iter().find(|one| one["check"] == "archive").unwrap();
     assert_eq!(archive["level"], "problem", "{found}");
+}
+
+/// T9: an archived job is answered from the archive while it can be read, and else named with its archive; it can be put back,
+/// once, as it was.
+#[test]
+fn an_archived_job_is_shown_and_restored() {
+    for place in [Place::sqlite(), Place::postgres()] {
+        let archive = place.folder().join("archive").display().to_string();
+        let run = |words: &[&str]| {
+            let ran = place.command(words).output().unwrap();
+            (
+                ran.status.code().unwrap(),
+                String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned(),
+            )
+        };
+        let json = |words: &[&str]| -> Value {
+            let (code, text) = run(&[words, &["--json"]].concat());
+            assert_eq!(code, 0, "{text}");
+            serde_json::from_str(&text).unwrap()
+        };
+        let served = serve(&place, Path::new(&archive));
+        let mut client = served.client();
+        let wish = json!({ "kind": "greet", "payload": { "to": "ann" }, "tags": ["x"] });
+        let made = client.post("/v1/jobs", &wish).unwrap().is(201);
+        let id = made["job"]["id"].as_str().unwrap().to_owned();
+        let claim = json!({ "queues": ["default"], "worker_id": "w" });
+        let token = client.post("/v1/claim", &claim).unwrap().is(200)["jobs"][0]["lease"]["token"].clone();
+        let said = json!({ "lease_token": token, "lines": ["said"] });
+        client.post(&format!("/v1/jobs/{id}/logs"), &said).unwrap();
+        let result = json!({ "lease_token": token, "result": [1, 2] });
+        client.post(&format!("/v1/jobs/{id}/complete"), &result).unwrap().is(200);
+        let before = client.get(&format!("/v1/jobs/{id}")).unwrap().is(200);
+        let events = client.get(&format!("/v1/jobs/{id}/events")).unwrap().is(200);
+        assert_eq!(before["status"], "completed", "{before}");
+        drop(served);
+        json(&["prune", "--older-than", "0s", "--archive", &archive]);
+        let shown = json(&["jobs", "show", &id, "--archive", &archive]);
+        assert_eq!(shown["archived"], true);
+        let plain = |mut job: Value| {
+            job.as_object_mut().unwrap().remove("archived");
+            job
+        };
+        assert_eq!(plain(shown), before, "as it was");
+        let (code, told) = run(&["jobs", "show", &id]);
+        assert!(code == 3 && told.contains("was archived in jobs-"), "{told}");
+        let served = serve(&place, Path::new(&archive));
+        let through = served.client().get(&format!("/v1/jobs/{id}")).unwrap().is(200);
+        assert_eq!((&through["archived"], &through["payload"]["to"]), (&json!(true), &json!("ann")));
+        let early = served.client().get(&format!("/v1/jobs/{id}?at_version=1")).unwrap().is(200);
+        assert_eq!((&early["status"], &early["archived"]), (&json!("pending"), &json!(true)));
+        let log = served.client().get(&format!("/v1/jobs/{id}/events")).unwrap();
+        let gone = log.refused(410, "job_purged");
+        assert!(gone["archive"].as_str().unwrap().starts_with("jobs-"), "{gone}");
+        drop(served);
+        std::fs::rename(&archive, place.folder().join("away")).unwrap();
+        let (code, told) = run(&["jobs", "show", &id, "--archive", &archive]);
+        assert!(code == 3 && told.contains("was archived in jobs-"), "{told}");
+        assert_eq!(run(&["restore", &id, "--archive", &archive]).0, 3);
+        std::fs::rename(place.folder().join("away"), &archive).unwrap();
+        assert_eq!(json(&["restore", &id, "--archive", &archive])["status"], "completed");
+        let back = json(&["jobs", "show", &id]);
+        for member in ["status", "payload", "result", "finished_at", "tags", "attempt"] {
+            assert_eq!(back[member], before[member], "{member}");
+        }
+        let served = serve(&place, Path::new(&archive));
+        let log = served.client().get(&format!("/v1/jobs/{id}/events")).unwrap().is(200);
+        drop(served);
+        let kept = |log: &Value| log["events"].as_array().map(|all| all[..3].to_vec());
+        assert_eq!(kept(&log), kept(&events));
+        assert_eq!(log["events"][3]["type"], "job_restored");
+        assert!(run(&["jobs", "logs", &id]).1.contains("said"));
+        let (code, told) = run(&["restore", &id, "--archive", &archive]);
+        assert!(code == 0, "the same again changes nothing: {told}");
+        place.is_sound();
+        json(&["prune", "--older-than", "0s", "--archive", &archive]);
+        assert_eq!(json(&["jobs", "show", &id, "--archive", &archive])["version"], json!(4));
+    }
 }

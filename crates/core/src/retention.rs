@@ -1,12 +1,19 @@
 //! Retention: how long finished jobs are kept, as rules of which the most specific wins.
 
-use crate::job::Job;
+use crate::decide::Move;
+use crate::event::{Event, EventKind};
+use crate::ids::JobId;
+use crate::job::{Job, Version};
 use crate::limits::{self, HORIZON_MS, Invalid};
 use crate::list::Filter;
-use crate::name::Name;
+use crate::name::{Actor, Name};
+use crate::refusal::Refusal;
+use crate::registry::LogLine;
 use crate::span::within_ms;
 use crate::status::Status;
+use crate::term::Term;
 use crate::time::Timestamp;
+use crate::trigger::leads;
 use serde::{Deserialize, Serialize};
 
 /// Most rules that can be set.
@@ -63,6 +70,103 @@ pub fn deciding<'a>(rules: &'a [RetentionRule], job: &Job) -> Option<&'a Retenti
     rules.iter().filter(|rule| rule.covers(job)).max_by_key(|rule| rule.rank())
 }
 
+/// Whether a job's time is over: as long ago as its rule says, it ended, and came back from the archive if it did.
+pub fn is_over(rules: &[RetentionRule], job: &Job, now: Timestamp) -> bool {
+    let keep_ms = deciding(rules, job).and_then(|rule| rule.keep_ms);
+    keep_ms.is_some_and(|keep_ms| job.updated_at < now.plus_ms(-keep_ms))
+}
+
+/// What is left of a job that was removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tombstone {
+    /// How it ended.
+    pub status: Status,
+    /// When it ended; absent where only its unique key is left.
+    pub finished_at: Option<Timestamp>,
+    /// The part of the archive that holds it; absent if it was not archived.
+    pub archive: Option<String>,
+}
+
+impl std::fmt::Display for Tombstone {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.archive {
+            Some(archive) => write!(f, "the job ended as {} and was archived in {archive}", self.status),
+            None => {
+                write!(f, "the job ended as {} and was removed; its unique key is still taken", self.status)
+            }
+        }
+    }
+}
+
+/// Old tombstones to forget, by the leader.
+#[derive(Debug, Clone)]
+pub struct ForgetTombstones {
+    /// The leader's term.
+    pub term: Name,
+    /// Its epoch.
+    pub epoch: i64,
+    /// Of jobs that were removed before.
+    pub before: Timestamp,
+    /// At most so many.
+    pub limit: usize,
+}
+
+impl ForgetTombstones {
+    /// Refuses who does not lead.
+    pub fn decide(&self, term: Option<&Term>, now: Timestamp) -> Result<(), Refusal> {
+        leads(term, self.epoch, now)
+    }
+}
+
+/// An archived job to put back as it was.
+#[derive(Debug, Clone)]
+pub struct Restore {
+    /// Its log, whole.
+    pub events: Vec<Event>,
+    /// Its log lines.
+    pub logs: Vec<LogLine>,
+    /// Who.
+    pub actor: Actor,
+}
+
+impl Restore {
+    /// Which job.
+    pub fn job(&self) -> Option<JobId> {
+        self.events.first().map(|event| event.job)
+    }
+
+    /// The row as it was, and the event that says that it came back.
+    pub fn decide(&self, now: Timestamp) -> Result<(Job, Move), Refusal> {
+        let first = self.events.first().ok_or(Refusal::NotFound)?;
+        for (version, event) in (1..).zip(&self.events) {
+            if event.job != first.job || event.version != version {
+                let why = format!("event {version} of its log is missing");
+                return Err(Refusal::Unreadable(why));
+            }
+            if let EventKind::Unreadable(stored) = &event.what {
+                return Err(Refusal::Unreadable(stored.to_string()));
+            }
+        }
+        let why = || Refusal::Unreadable("its log does not begin with job_created".to_owned());
+        let row = Job::fold(&self.events).ok_or_else(why)?;
+        if !row.status.is_terminal() {
+            return Err(Refusal::NotFinished(row.status));
+        }
+        let now = now.max(row.updated_at);
+        let step = Move::new(&row, now, self.actor.clone(), EventKind::JobRestored).done();
+        Ok((row, step))
+    }
+
+    /// Where in the log of the job that has this id this very return is on record.
+    pub fn made_before(&self, log: &[Event]) -> Result<Version, Refusal> {
+        let next = log.get(self.events.len());
+        let is_same = log.starts_with(&self.events);
+        next.filter(|event| is_same && event.what == EventKind::JobRestored)
+            .map(|event| event.version)
+            .ok_or(Refusal::JobExists)
+    }
+}
+
 /// Accepts rules that are within the limits and of which no two are about the same jobs.
 pub fn check(rules: &[RetentionRule]) -> Result<(), Invalid> {
     limits::within("retention", rules.len() as i64, 0, RULES_MAX as i64)?;
@@ -74,8 +178,7 @@ pub fn check(rules: &[RetentionRule]) -> Result<(), Invalid> {
             let why = "must be completed, failed, timed_out or cancelled: only finished jobs are removed";
             return Err(Invalid::new("retention.status", status.as_str(), why));
         }
-        let same =
-            |other: &RetentionRule| RetentionRule { keep_ms: rule.keep_ms, ..other.clone() } == *rule;
+        let same = |other: &RetentionRule| RetentionRule { keep_ms: rule.keep_ms, ..other.clone() } == *rule;
         if rules[..n].iter().any(same) {
             let why = "must not name the same status, queue and kind in two rules";
             return Err(Invalid::new("retention", format!("rule {}", n + 1), why));

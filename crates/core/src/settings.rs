@@ -45,6 +45,8 @@ pub struct Settings {
     pub retention: Vec<RetentionRule>,
     /// Whether a finished job is written to the archive before it is removed.
     pub retention_archive: bool,
+    /// How long it is known of a removed job where it was archived, in milliseconds; for ever when absent.
+    pub tombstones_kept_ms: Option<i64>,
 }
 
 impl Default for Settings {
@@ -58,6 +60,7 @@ impl Default for Settings {
             webhooks_per_minute: WEBHOOKS_PER_MINUTE,
             retention: Vec::new(),
             retention_archive: true,
+            tombstones_kept_ms: None,
         }
     }
 }
@@ -73,6 +76,9 @@ impl Settings {
         within_ms("trigger_events_kept", self.trigger_events_kept_ms, 60_000, HORIZON_MS)?;
         within_ms("webhook_tolerance", self.webhook_tolerance_ms, 1_000, 3_600_000)?;
         limits::within("webhooks_per_minute", self.webhooks_per_minute.into(), 1, WEBHOOKS_PER_MINUTE_MAX)?;
+        if let Some(kept_ms) = self.tombstones_kept_ms {
+            within_ms("tombstones_kept", kept_ms, 1_000, HORIZON_MS)?;
+        }
         retention::check(&self.retention)
     }
 }

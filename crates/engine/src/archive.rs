@@ -7,10 +7,12 @@
 
 mod directory;
 mod line;
+mod read;
 mod segment;
 
 pub use directory::Directory;
-pub use segment::{Segment, SegmentWriter, find_interrupted, read_segment};
+pub use read::{find, find_anywhere};
+pub use segment::{Segment, SegmentWriter, find_interrupted, read_segment, segments};
 
 use async_trait::async_trait;
 use std::fmt;

@@ -4,9 +4,7 @@ use crate::archive::{Archive, ArchiveError, Segment, SegmentWriter, find_interru
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::sync::Arc;
 use windlass_core::{Event, Filter, Job, JobId, LogLine, Name, Refusal, Timestamp, Version};
-use windlass_store::{
-    Archived, List, Purge, ReadEvents, ReadFeed, ReadLogs, Store, StoreError, StoreResult,
-};
+use windlass_store::{Archived, List, Purge, ReadEvents, ReadFeed, ReadLogs, Store, StoreError, StoreResult};
 
 /// Jobs that are looked at, and removed, at once.
 const PAGE: usize = 100;
@@ -87,7 +85,7 @@ impl Pruner {
     pub async fn resume(&self, done: &mut Pruned) -> Result<(), PruneError> {
         let Some(archive) = &self.archive else { return Ok(()) };
         for segment in find_interrupted(&**archive).await? {
-            done.resumed += self.purge(&segment.jobs, done).await?;
+            done.resumed += self.purge(&segment.jobs, Some(&segment.name), done).await?;
             segment.forget(&**archive).await?;
         }
         Ok(())
@@ -140,7 +138,8 @@ impl Pruner {
             done.segments.push(written.name.clone());
             segment = Some(written);
         }
-        done.removed += self.purge(&batch.jobs, done).await?;
+        let archive = segment.as_ref().map(|segment| segment.name.as_str());
+        done.removed += self.purge(&batch.jobs, archive, done).await?;
         if let (Some(archive), Some(segment)) = (&self.archive, segment) {
             segment.forget(&**archive).await?;
         }
@@ -148,10 +147,16 @@ impl Pruner {
     }
 
     /// Removes jobs that are as they were archived, and answers how many.
-    async fn purge(&self, jobs: &[(JobId, Version)], done: &mut Pruned) -> StoreResult<usize> {
+    async fn purge(
+        &self,
+        jobs: &[(JobId, Version)],
+        archive: Option<&str>,
+        done: &mut Pruned,
+    ) -> StoreResult<usize> {
         let mut removed = 0;
         for page in jobs.chunks(PAGE) {
-            let answers = self.store.purge(Purge { jobs: page.to_vec() }, None).await?;
+            let purge = Purge { jobs: page.to_vec(), archive: archive.map(str::to_owned) };
+            let answers = self.store.purge(purge, None).await?;
             for ((id, _), answer) in page.iter().zip(answers) {
                 match answer {
                     Ok(()) => removed += 1,

@@ -46,6 +46,9 @@ pub(crate) struct SettingsWish {
     /// Whether a finished job is written to the archive before it is removed; yes.
     #[serde(default)]
     retention_archive: Option<bool>,
+    /// How long it is known of a removed job where it was archived; null is for ever.
+    #[serde(default)]
+    tombstones_kept: Option<Span>,
 }
 
 /// How long some finished jobs are kept.
@@ -105,6 +108,7 @@ pub(crate) struct SettingsFields {
     webhooks_per_minute: u32,
     retention: Vec<RuleFields>,
     retention_archive: bool,
+    tombstones_kept: Option<Span>,
 }
 
 /// How long some finished jobs are kept.
@@ -158,6 +162,7 @@ impl SettingsShape {
                 webhooks_per_minute: settings.webhooks_per_minute,
                 retention: settings.retention.into_iter().map(RuleFields::from).collect(),
                 retention_archive: settings.retention_archive,
+                tombstones_kept: settings.tombstones_kept_ms.map(Span::from_ms),
             },
             version,
             changed_at: changed.as_ref().map(|(at, _)| Time(*at)),
@@ -187,6 +192,7 @@ pub(crate) async fn put(call: Call) -> Reply {
         webhooks_per_minute: wish.webhooks_per_minute.unwrap_or(usual.webhooks_per_minute),
         retention: rules.collect::<Result<_, _>>()?,
         retention_archive: wish.retention_archive.unwrap_or(usual.retention_archive),
+        tombstones_kept_ms: wish.tombstones_kept.map(Span::ms),
     };
     let request = PutSettings { settings, expected_version, actor: call.actor() };
     let state = call.store().put_settings(request, None).await??;

@@ -4,8 +4,8 @@ use super::{Finding, ago, ok, problem, warning};
 use crate::fail::Outcome;
 use crate::settings::Settings;
 use std::sync::Arc;
-use windlass_core::retention::deciding;
 use windlass_core::Timestamp;
+use windlass_core::retention::deciding;
 use windlass_store::{List, Store, fresh};
 
 /// How long after its time a job may still be there: passes are a minute apart, and a long one takes a while.
@@ -48,7 +48,11 @@ pub async fn look(store: &Arc<dyn Store>, settings: &Settings) -> Outcome<Vec<Fi
 async fn of_archive(settings: &Settings) -> Finding {
     let Some(archive) = settings.archive() else {
         let found = "jobs are to be archived before they are removed, and no archive is named here";
-        return warning("archive", found, "name the folder of your servers with --archive or WINDLASS_ARCHIVE");
+        return warning(
+            "archive",
+            found,
+            "name the folder of your servers with --archive or WINDLASS_ARCHIVE",
+        );
     };
     match archive.list().await {
         Ok(names) => {

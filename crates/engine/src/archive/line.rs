@@ -124,5 +124,9 @@ mod tests {
             (&json!("k\"1"), &json!("a\n\"b\""))
         );
         assert_eq!(read["events"][0]["detail"]["kind"], "work");
+        let back = crate::archive::read::read(&line).unwrap();
+        assert_eq!(back.events[..4], log[..4], "everything comes back");
+        assert_eq!(back.events[4].what.detail().as_deref(), Some("{no json"));
+        assert_eq!(back.logs, lines);
     }
 }

@@ -96,6 +96,14 @@ pub async fn find_interrupted(archive: &dyn Archive) -> Result<Vec<Segment>, Arc
     Ok(found)
 }
 
+/// The names of all segments, newest first.
+pub async fn segments(archive: &dyn Archive) -> Result<Vec<String>, ArchiveError> {
+    let mut names = archive.list().await?;
+    names.retain(|name| name.ends_with(PACKED));
+    names.sort_unstable_by(|a, b| b.cmp(a));
+    Ok(names)
+}
+
 /// The lines of a segment; none if the archive has none of this name.
 pub async fn read_segment(archive: &dyn Archive, name: &str) -> Result<Option<Vec<u8>>, ArchiveError> {
     let Some(packed) = archive.get(name).await? else { return Ok(None) };

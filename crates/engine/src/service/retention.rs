@@ -11,14 +11,17 @@ use metrics::{counter, gauge};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
-use windlass_core::retention::{RetentionRule, deciding};
+use windlass_core::retention::{RetentionRule, deciding, is_over};
 use windlass_core::settings::Settings;
-use windlass_store::{Store, fresh};
+use windlass_store::{ForgetTombstones, Store, fresh};
 
 /// How often it looks for jobs whose time is over.
 const EVERY: Duration = Duration::from_secs(60);
 /// How often it looks whether the settings changed, which it acts on at once.
 const LOOK: Duration = Duration::from_secs(1);
+
+/// How many tombstones are forgotten in one go.
+const FORGET: usize = 1_000;
 
 /// Removes finished jobs.
 #[derive(Debug)]
@@ -48,33 +51,35 @@ impl Retention {
             tokio::select! {
                 () = &mut ends => return,
                 () = leading.ends(epoch) => {}
-                () = self.keep_removing() => {}
+                () = self.keep_removing(epoch) => {}
             }
         }
     }
 
-    async fn keep_removing(&self) {
+    async fn keep_removing(&self, epoch: i64) {
         let mut last: Option<(Instant, Arc<Settings>)> = None;
         let mut said: Option<String> = None;
         loop {
             let settings = self.settings.now().await;
             let is_due = last.as_ref().is_none_or(|(at, passed)| {
-                at.elapsed() >= EVERY
-                    || (&passed.retention, passed.retention_archive)
-                        != (&settings.retention, settings.retention_archive)
+                at.elapsed() >= EVERY || what_matters(passed) != what_matters(&settings)
             });
             if is_due {
                 last = Some((Instant::now(), Arc::clone(&settings)));
-                self.pass_and_report(&settings, &mut said).await;
+                self.pass_and_report(epoch, &settings, &mut said).await;
             }
             sleep(LOOK).await;
         }
     }
 
     /// One pass over all rules. The same trouble is logged once.
-    async fn pass_and_report(&self, settings: &Settings, said: &mut Option<String>) {
+    async fn pass_and_report(&self, epoch: i64, settings: &Settings, said: &mut Option<String>) {
         let mut done = Pruned::default();
-        let passed = self.pass(settings, &mut done).await;
+        let passed = async {
+            self.pass(settings, &mut done).await?;
+            self.forget(epoch, settings).await
+        };
+        let passed = passed.await;
         counter!("windlass_retention_removed_total").increment((done.removed + done.resumed) as u64);
         counter!("windlass_retention_archived_total").increment(done.archived as u64);
         gauge!("windlass_retention_failing").set(if passed.is_err() { 1.0 } else { 0.0 });
@@ -98,6 +103,19 @@ impl Retention {
         }
     }
 
+    /// Forgets tombstones that are old.
+    async fn forget(&self, epoch: i64, settings: &Settings) -> Result<(), PassError> {
+        let Some(kept_ms) = settings.tombstones_kept_ms else { return Ok(()) };
+        let before = fresh::wall_clock().plus_ms(-kept_ms);
+        loop {
+            let wish = ForgetTombstones { term: Leading::term(), epoch, before, limit: FORGET };
+            match self.store.forget_tombstones(wish, None).await.map_err(PruneError::from)? {
+                Ok(gone) if gone == FORGET => {}
+                _ => return Ok(()),
+            }
+        }
+    }
+
     async fn pass(&self, settings: &Settings, done: &mut Pruned) -> Result<(), PassError> {
         if settings.retention.iter().all(|rule| rule.keep_ms.is_none()) {
             return Ok(());
@@ -114,11 +132,18 @@ impl Retention {
         for rule in &settings.retention {
             let Some(mut filter) = rule.filter(now) else { continue };
             filter.finished_before = filter.finished_before.map(|at| unread.map_or(at, |read| at.min(read)));
-            let may_go = |job: &windlass_core::Job| is_decided_by(&settings.retention, rule, job);
+            let rules = &settings.retention;
+            let may_go =
+                |job: &windlass_core::Job| is_decided_by(rules, rule, job) && is_over(rules, job, now);
             pruner.remove(filter, may_go, |_| {}, done).await?;
         }
         Ok(())
     }
+}
+
+/// What of the settings a pass goes by.
+fn what_matters(settings: &Settings) -> (&[RetentionRule], bool, Option<i64>) {
+    (&settings.retention, settings.retention_archive, settings.tombstones_kept_ms)
 }
 
 fn is_decided_by(rules: &[RetentionRule], rule: &RetentionRule, job: &windlass_core::Job) -> bool {
