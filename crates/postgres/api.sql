@@ -457,9 +457,10 @@ EXCEPTION WHEN data_exception OR program_limit_exceeded OR statement_too_complex
   RETURN to_jsonb(written);
 END $$;
 
--- Removes finished jobs that are still at the version that was archived, whole. Only the owner may call it, or whom the
--- owner lets.
-CREATE OR REPLACE FUNCTION windlass.purge(jobs uuid[], versions bigint[]) RETURNS SETOF uuid LANGUAGE plpgsql
+-- Removes finished jobs that are still at the version that was archived, whole, and leaves tombstones that name the
+-- archive, if there is one. Only the owner may call it, or whom the owner lets.
+CREATE OR REPLACE FUNCTION windlass.purge(jobs uuid[], versions bigint[], archive text DEFAULT NULL,
+  at timestamptz DEFAULT NULL) RETURNS SETOF uuid LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
 DECLARE
   gone uuid[];
@@ -468,6 +469,12 @@ BEGIN
   gone := ARRAY(SELECT j.id FROM unnest(jobs, versions) a (id, version)
     JOIN windlass.jobs j ON j.id = a.id AND j.version = a.version AND j.finished_at IS NOT NULL FOR UPDATE OF j);
   UPDATE windlass.job_keys k SET outcome = j.status FROM windlass.jobs j WHERE j.id = ANY (gone) AND k.job_id = j.id;
+  DELETE FROM windlass.tombstones t WHERE t.job_id = ANY (gone);
+  IF archive IS NOT NULL THEN
+    INSERT INTO windlass.tombstones (job_id, status, finished_at, archive, purged_at)
+    SELECT j.id, j.status, j.finished_at, purge.archive, coalesce(purge.at, clock_timestamp())
+    FROM windlass.jobs j WHERE j.id = ANY (gone);
+  END IF;
   -- A cursor may name one of them: it is told from an event that a restore lost.
   WITH removed AS (DELETE FROM windlass.job_events WHERE job_id = ANY (gone) RETURNING seq)
   UPDATE windlass.store SET purged_seq = last FROM (SELECT max(seq) AS last FROM removed) r WHERE last > purged_seq;

@@ -289,6 +289,15 @@ TABLE terms (
   CONSTRAINT terms_pkey PRIMARY KEY (name)
 )
 
+TABLE tombstones (
+  job_id uuid NOT NULL,
+  status text NOT NULL,
+  finished_at timestamp with time zone NOT NULL,
+  archive text NOT NULL,
+  purged_at timestamp with time zone NOT NULL,
+  CONSTRAINT tombstones_pkey PRIMARY KEY (job_id)
+)
+
 TABLE trigger_events (
   id uuid NOT NULL,
   trigger_name text COLLATE "C" NOT NULL,
@@ -350,6 +359,7 @@ INDEX line_due ON line USING btree (queue, priority DESC, due_at, id) WITH (dedu
 INDEX problem_hours_at ON problem_hours USING btree (at)
 INDEX problems_seen ON problems USING btree (last_seen_at, fingerprint)
 INDEX schedules_due ON schedules USING btree (next_at, name) WHERE (next_at IS NOT NULL)
+INDEX tombstones_age ON tombstones USING btree (purged_at)
 INDEX trigger_events_due ON trigger_events USING btree (due_at, id) WHERE (due_at IS NOT NULL)
 UNIQUE INDEX trigger_events_key ON trigger_events USING btree (trigger_name, dedupe_key) WHERE (dedupe_key IS NOT NULL)
 INDEX trigger_events_of ON trigger_events USING btree (trigger_name, id)
@@ -436,7 +446,9 @@ FUNCTION keep_history() RETURNS trigger
 FUNCTION mark() RETURNS integer SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION ms(value interval) RETURNS bigint
 FUNCTION owe(what text, id text) RETURNS void
-FUNCTION purge(jobs uuid[], versions bigint[]) RETURNS SETOF uuid SECURITY DEFINER SET search_path=windlass, pg_temp
+FUNCTION purge(jobs uuid[], versions bigint[], archive text DEFAULT NULL::text,
+  at timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS SETOF uuid SECURITY DEFINER SET search_path=windlass,
+  pg_temp
 FUNCTION refuse_insert() RETURNS trigger
 FUNCTION server(OUT system_id bigint, OUT timeline integer) RETURNS record SECURITY DEFINER SET search_path=windlass,
   pg_temp

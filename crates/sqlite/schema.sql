@@ -225,6 +225,14 @@ CREATE TABLE terms (
   expires_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE tombstones (
+  job_id      BLOB    NOT NULL PRIMARY KEY,
+  status      TEXT    NOT NULL,
+  finished_at INTEGER NOT NULL,
+  archive     TEXT    NOT NULL,             -- which part of the archive holds the job
+  purged_at   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE trigger_events (
   id           BLOB    NOT NULL PRIMARY KEY,
   trigger_name TEXT    NOT NULL,
@@ -308,6 +316,8 @@ CREATE INDEX problem_hours_at ON problem_hours (at);
 CREATE INDEX problems_seen ON problems (last_seen_at, fingerprint);
 
 CREATE INDEX schedules_due ON schedules (next_at, name) WHERE next_at IS NOT NULL;
+
+CREATE INDEX tombstones_age ON tombstones (purged_at);
 
 CREATE INDEX trigger_events_due ON trigger_events (due_at, id) WHERE due_at IS NOT NULL;
 

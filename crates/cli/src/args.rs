@@ -73,6 +73,9 @@ pub struct Global {
     /// Read this file instead of windlass.toml [env: WINDLASS_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// The folder in which finished jobs are kept once they left the store, packed with zstd [env: WINDLASS_ARCHIVE]
+    #[arg(long, global = true, value_name = "DIR")]
+    pub archive: Option<String>,
     /// How serve, work and demo write their log: text or json [env: WINDLASS_LOG_FORMAT]
     #[arg(long, global = true, value_name = "FORMAT")]
     pub log_format: Option<String>,
@@ -167,6 +170,11 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Remove finished jobs that are old, archived first
     Prune(PruneArgs),
+    /// Put removed jobs back from the archive, finished as they were
+    #[command(
+        after_help = "Works on a store itself, as its owner. Refused for a job that is in the store.\n\nExample:\n  windlass restore --archive /var/lib/windlass/archive 019e0000-0000-7000-8000-000000000000"
+    )]
+    Restore(RestoreArgs),
     /// Say that the store was restored in a way that it cannot notice by itself
     #[command(
         after_help = "Begins a new incarnation: every fence is higher than all before, and every cursor of the feed from before is refused.\n\nExample:\n  windlass adopt --yes"
@@ -327,6 +335,9 @@ pub struct DoctorArgs {
     /// Report a disk of an SQLite store with less free space than this
     #[arg(long, default_value_t = 1024, value_name = "MIB")]
     pub room: u64,
+    /// Report unfinished jobs that nothing has happened to for longer than this
+    #[arg(long, default_value = "30d", value_name = "TIME")]
+    pub idle: Span,
 }
 
 /// `windlass adopt`
@@ -335,6 +346,14 @@ pub struct AdoptArgs {
     /// Do it: everybody who follows the feed has to begin anew
     #[arg(long)]
     pub yes: bool,
+}
+
+/// `windlass restore`
+#[derive(Debug, Args)]
+pub struct RestoreArgs {
+    /// Which
+    #[arg(required = true, value_name = "ID")]
+    pub ids: Vec<String>,
 }
 
 /// `windlass prune`
@@ -355,11 +374,8 @@ pub struct PruneArgs {
     /// Only jobs of this kind
     #[arg(long)]
     pub kind: Option<String>,
-    /// The folder in which each job is kept first, as a line of JSON in a file packed with zstd
-    #[arg(long, value_name = "DIR")]
-    pub archive: Option<PathBuf>,
-    /// Keep nothing of them
-    #[arg(long, conflicts_with = "archive")]
+    /// Keep nothing of them, not even in the archive
+    #[arg(long)]
     pub no_archive: bool,
     /// Count them, and change nothing
     #[arg(long)]

@@ -2,9 +2,11 @@
 //!
 //! Every check says something, also when all is well: what was not looked at cannot be told from what is good.
 
+mod idle;
 mod jobs;
 mod postgres;
 mod readers;
+mod retention;
 mod schedules;
 mod server;
 mod sqlite;
@@ -79,12 +81,16 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, out: &Out) -> Outcome {
             findings.push(ok("schema", "it is what this version of windlass wants"));
             let jobs = jobs::look(client.store(), late_ms).await;
             findings.extend(jobs.unwrap_or_else(|failure| unread("jobs", failure)));
+            let idle = idle::look(client.store(), args.idle.ms()).await;
+            findings.extend(idle.unwrap_or_else(|failure| unread("idle work", failure)));
             let schedules = schedules::look(client.store(), late_ms).await;
             findings.extend(schedules.unwrap_or_else(|failure| unread("schedules", failure)));
             let readers = readers::look(client.store(), late_ms).await;
             findings.extend(readers.unwrap_or_else(|failure| unread("readers", failure)));
             let subscriptions = subscriptions::look(client.store()).await;
             findings.extend(subscriptions.unwrap_or_else(|failure| unread("subscriptions", failure)));
+            let retention = retention::look(client.store(), settings).await;
+            findings.extend(retention.unwrap_or_else(|failure| unread("retention", failure)));
             findings
         }
         Err(failure) => {

@@ -34,6 +34,7 @@ mod publish;
 mod reap;
 mod registry;
 mod remote_store;
+mod restore;
 mod run;
 mod schedules;
 mod schedules_apply;

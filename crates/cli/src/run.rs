@@ -10,7 +10,7 @@ use crate::out::Out;
 use crate::settings::{self, Settings};
 use crate::wire::Wire;
 use crate::{
-    adopt, demo, doctor, enqueue, jobs, migrate, problems, prune, registry, schedules, serve, stats,
+    adopt, demo, doctor, enqueue, jobs, migrate, problems, prune, registry, restore, schedules, serve, stats,
     store_settings, subscriptions, triggers, verify, work,
 };
 use clap::{CommandFactory, Parser};
@@ -78,6 +78,7 @@ async fn on_own_store(command: Command, settings: &Settings, out: &Out) -> Outco
         Command::Verify(args) => verify::run(&args, settings, out).await,
         Command::Adopt(args) => adopt::run(&args, settings, out).await,
         Command::Prune(args) => prune::run(&args, settings, out).await,
+        Command::Restore(args) => restore::run(&args, settings, out).await,
         Command::Doctor(args) => doctor::run(&args, settings, out).await,
         Command::Serve(args) => serve::run(args, settings, out).await,
         Command::Demo(args) => demo::run(args, settings, out).await,
@@ -117,7 +118,8 @@ async fn door(settings: &Settings, create: bool) -> Outcome<ApiClient> {
     }
     let client = open(settings, create, None).await?;
     let hints = client.store().hints();
-    Ok(ApiClient::new(Wire::on(Arc::clone(client.store()), actor()?), Some(hints)))
+    let wire = Wire::on(Arc::clone(client.store()), settings.archive(), actor()?);
+    Ok(ApiClient::new(wire, Some(hints)))
 }
 
 /// Opens the store that is in force; with a number of connections one that only renews leases, and listens to nobody.

@@ -6,9 +6,11 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use windlass_core::limits::Limits;
 use windlass_core::span::{parse_ms, to_text};
 use windlass_core::{Invalid, LeaseMs};
+use windlass_engine::archive::{Archive, Directory};
 
 /// The store when nothing is said.
 pub const STORE: &str = "sqlite:windlass-data/windlass.db";
@@ -66,6 +68,8 @@ pub struct Settings {
     pub url: Option<Setting>,
     /// The key for it.
     pub key: Option<Setting>,
+    /// The folder in which finished jobs are kept once they left the store.
+    pub archive: Option<Setting>,
     /// How logs are written.
     pub log_format: Setting,
     /// The largest payload of a job, in bytes.
@@ -92,6 +96,7 @@ struct File {
     url: Option<String>,
     key: Option<String>,
     key_file: Option<String>,
+    archive: Option<String>,
     log_format: Option<String>,
     payload_max_bytes: Option<i64>,
     result_max_bytes: Option<i64>,
@@ -162,6 +167,7 @@ impl Settings {
             schema: pick(&flags.schema, "WINDLASS_SCHEMA", file.schema),
             url: pick(&flags.url, "WINDLASS_URL", file.url),
             key: key_text(pick(&flags.key, "WINDLASS_KEY", file.key), key_file)?,
+            archive: pick(&flags.archive, "WINDLASS_ARCHIVE", file.archive),
             log_format,
             file: path,
         })
@@ -175,6 +181,12 @@ impl Settings {
             return Err(Failure::usage(both));
         }
         Ok(url.source < self.store.source)
+    }
+
+    /// The archive, if one is named.
+    pub fn archive(&self) -> Option<Arc<dyn Archive>> {
+        let folder = self.archive.as_ref()?.value.as_str();
+        Some(Arc::new(Directory::new(folder)))
     }
 
     /// How long a lease lasts when nobody says.
@@ -193,6 +205,7 @@ impl Settings {
             ("notify_url", shown(&self.notify_url), source(&self.notify_url)),
             ("schema", shown(&self.schema), source(&self.schema)),
             ("url", shown(&self.url), source(&self.url)),
+            ("archive", shown(&self.archive), source(&self.archive)),
             ("log_format", Some(self.log_format.value.clone()), self.log_format.source),
             number("payload_max_bytes", &self.payload_max_bytes),
             number("result_max_bytes", &self.result_max_bytes),

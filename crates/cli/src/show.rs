@@ -143,6 +143,9 @@ pub fn job(out: &Out, job: &Value) {
         );
     }
     put("version", text(&job["version"]));
+    if job["archived"] == true {
+        put("archived", "it left the store; `windlass restore` puts it back".to_owned());
+    }
     out.fields(&fields);
 }
 

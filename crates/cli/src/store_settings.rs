@@ -59,8 +59,10 @@ fn change(settings: &mut Map<String, Value>, name: &str, value: &str) {
         settings.remove(name);
         return;
     }
-    // A number is one, unless it is a time: `30` and `30s` are both seconds there.
-    let value = value.parse::<i64>().map_or_else(|_| Value::from(value), Value::from);
+    // A number is one, unless it is a time: `30` and `30s` are both seconds there. Lists and truth values are JSON.
+    let is_json = value.starts_with('[') || ["true", "false"].contains(&value);
+    let json = || serde_json::from_str(value).ok().filter(|_| is_json);
+    let value = value.parse::<i64>().map_or_else(|_| json().unwrap_or_else(|| value.into()), Value::from);
     settings.insert(name.to_owned(), value);
 }
 
@@ -75,6 +77,7 @@ fn unknown(state: &Value, name: &str) -> Failure {
 /// A value for people: a time in seconds says so.
 fn shown(name: &str, value: &Value) -> String {
     match value {
+        Value::Null if name == "tombstones_kept" => "for ever".to_owned(),
         Value::Null => "as each server was started".to_owned(),
         Value::Number(_) if !["missed_max", "webhooks_per_minute"].contains(&name) => {
             let ms = value.as_f64().map(|seconds| seconds * 1_000.0).and_then(windlass_core::span::from_ms);

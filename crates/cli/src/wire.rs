@@ -9,7 +9,8 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use windlass_core::Actor;
-use windlass_http::Local;
+use windlass_engine::archive::Archive;
+use windlass_http::{Local, Server};
 use windlass_store::Store;
 
 /// How long a connection may take to be made.
@@ -62,8 +63,12 @@ impl Wire {
     }
 
     /// To a store, in the name of `actor`.
-    pub fn on(store: Arc<dyn Store>, actor: Actor) -> Self {
-        Self::Here(Local::new(store, actor))
+    pub fn on(store: Arc<dyn Store>, archive: Option<Arc<dyn Archive>>, actor: Actor) -> Self {
+        let mut server = Server::new(store);
+        if let Some(archive) = archive {
+            server = server.archive(archive);
+        }
+        Self::Here(Local::of(&server, actor))
     }
 
     /// Sends a request that is answered with JSON.
@@ -137,6 +142,8 @@ fn lost(base: &str, error: reqwest::Error) -> Failure {
 fn problem(status: u16, value: &Value) -> Failure {
     let exit = match status {
         404 => Exit::NotFound,
+        // The job was known, and is not here any more.
+        410 if value["code"] == "job_purged" => Exit::NotFound,
         400 | 405 | 413 | 415 | 422 => Exit::Usage,
         429 => Exit::Unavailable,
         401..=499 => Exit::Refused,

@@ -42,6 +42,23 @@ fn assert_said(finding: &Value, level: &str, found: &str, fix: &str) {
     assert!(text("found").contains(found) && text("fix").contains(fix), "{finding}");
 }
 
+/// T9: unfinished work that nothing has happened to for long is reported; what a time will move is not.
+#[test]
+fn idle_work_is_found() {
+    let bed = Bed::new();
+    bed.enqueue(&["later", "--delay", "10d"]);
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    assert_eq!(said(&bed, &["--idle", "1s"], "idle work")["level"], "ok", "it is due later");
+    let id = bed.enqueue(&["stands"]);
+    assert_eq!(said(&bed, &["--idle", "1h"], "idle work")["level"], "ok", "it is young");
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    let found = said(&bed, &["--idle", "1s"], "idle work");
+    assert_said(&found, "warning", "1 unfinished job stood", "jobs cancel");
+    assert!(found["found"].as_str().unwrap().contains(&id), "{found}");
+    bed.run(&["jobs", "cancel", &id]).ok();
+    assert_eq!(said(&bed, &["--idle", "1s"], "idle work")["level"], "ok", "it has ended");
+}
+
 #[test]
 fn a_healthy_file_has_every_check_told_and_no_problem() {
     let bed = Bed::new();

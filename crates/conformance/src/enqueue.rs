@@ -617,7 +617,7 @@ pub async fn a_key_for_ever_outlives_its_job(bed: Bed) {
     for (n, end) in ENDS.into_iter().enumerate() {
         let (first, unique) = keyed_job_that_ended(&bed, n, end, Policy::Forever).await;
         let version = bed.row(first).await.version;
-        let purged = bed.store.purge(Purge { jobs: vec![(first, version)] }, at(15)).await;
+        let purged = bed.store.purge(Purge { jobs: vec![(first, version)], archive: None }, at(15)).await;
         assert_eq!(purged.expect("the store answers"), [Ok(())]);
         assert_eq!(bed.store.job(first, at(15)).await, Ok(None), "the job is gone");
         let second = bed.enqueue(with_key(&bed, &unique), at(20)).await;
@@ -724,7 +724,7 @@ pub async fn a_slot_is_created_once_whoever_tries(bed: Bed) {
     assert!(!bed.enqueue(with_key(&bed, &slot(60_000)), at(0)).await.existed, "another instant");
     let held = bed.claims_one("w", at(0)).await;
     bed.settles(&held, completes(), at(1)).await.expect("completed");
-    let purged = bed.store.purge(Purge { jobs: vec![(held.job.id, 3)] }, at(2)).await;
+    let purged = bed.store.purge(Purge { jobs: vec![(held.job.id, 3)], archive: None }, at(2)).await;
     assert_eq!(purged.expect("the store answers"), [Ok(())]);
     assert!(bed.enqueue(with_key(&bed, &slot(0)), at(3)).await.existed, "the slot outlives its job");
 }
@@ -738,7 +738,7 @@ pub async fn a_slot_stays_taken_however_its_job_ends(bed: Bed) {
         let again = bed.enqueue(with_key(&bed, &slot), at(20)).await;
         assert_eq!((again.existed, again.id), (true, first), "{end}");
         let version = bed.row(first).await.version;
-        let purged = bed.store.purge(Purge { jobs: vec![(first, version)] }, at(30)).await;
+        let purged = bed.store.purge(Purge { jobs: vec![(first, version)], archive: None }, at(30)).await;
         assert_eq!(purged.expect("the store answers"), [Ok(())]);
         let again = bed.enqueue(with_key(&bed, &slot), at(40)).await;
         assert_eq!((again.existed, again.id), (true, first), "{end}, and removed");

@@ -175,7 +175,7 @@ pub async fn a_purge_expires_no_cursor(bed: Bed) {
     let told = reads_all(&bed, None, 1).await;
     let head = bed.store.feed_head((), at(1)).await.expect("the store answers");
     let jobs = vec![(held.job.id, bed.row(held.job.id).await.version)];
-    let purged = bed.store.purge(Purge { jobs }, at(2)).await.expect("the store answers");
+    let purged = bed.store.purge(Purge { jobs, archive: None }, at(2)).await.expect("the store answers");
     assert_eq!(purged, [Ok(())]);
     let id = bed.a_job(at(3)).await;
     for after in told.iter().map(|fed| fed.cursor.clone()).chain([head]) {

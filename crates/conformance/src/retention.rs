@@ -3,8 +3,11 @@
 use crate::{Bed, at, completes, fails_for_good, key, key_of, name, note, redrive, stop, time, together};
 use windlass_core::unique::{Policy, Scope};
 use windlass_core::wait::Decision;
-use windlass_core::{Filter, JobId, Refusal, Status, Unique, Version};
-use windlass_store::{List, Purge, ReadArchive, ReadLogs, WriteLogs};
+use windlass_core::{Actor, Done, EventKind, Filter, JobId, LeaseMs, Refusal, Status, Unique, Version, Who};
+use windlass_store::{
+    AcquireTerm, Archived, ForgetTombstones, List, Purge, ReadArchive, ReadLogs, Restore, Tombstone,
+    WriteLogs,
+};
 
 /// This module's laws, as tests.
 #[macro_export]
@@ -22,12 +25,16 @@ macro_rules! retention_laws {
             a_removed_id_is_as_good_as_new,
             a_removed_parent_holds_up_nobody,
             racing_purges_and_redrives_have_one_winner,
+            an_archived_job_leaves_a_tombstone,
+            tombstones_are_forgotten_by_the_leader_alone,
+            an_archived_job_comes_back_as_it_was,
+            what_is_live_or_unfinished_is_not_restored,
         );
     };
 }
 
 async fn purges(bed: &Bed, jobs: Vec<(JobId, Version)>, ms: i64) -> Vec<Result<(), Refusal>> {
-    bed.store.purge(Purge { jobs }, at(ms)).await.expect("the store answers")
+    bed.store.purge(Purge { jobs, archive: None }, at(ms)).await.expect("the store answers")
 }
 
 async fn finished(bed: &Bed, ms: i64) -> JobId {
@@ -169,7 +176,7 @@ pub async fn a_key_keeps_how_its_removed_job_ended(bed: Bed) {
         bed.settles(&held, outcome, at(n)).await.expect("the holder may settle");
         assert_eq!(purged(id).await, None, "it is still here");
         assert_eq!(purges(&bed, vec![(id, 3)], n).await, [Ok(())]);
-        assert_eq!(purged(id).await, left.then_some(end), "{policy:?} {end}");
+        assert_eq!(purged(id).await.map(|left| left.status), left.then_some(end), "{policy:?} {end}");
         let again = bed.enqueue(keyed(), at(n)).await;
         assert_eq!((again.existed, again.id == id), (left, left), "{policy:?} {end}");
         // Whoever takes the key afterwards is not mistaken for the one that is gone.
@@ -178,7 +185,8 @@ pub async fn a_key_keeps_how_its_removed_job_ended(bed: Bed) {
             assert_eq!((purged(id).await, purged(second).await), (None, None));
             bed.cancels(second, stop(), at(n + 1_000)).await.expect("a live job can be cancelled");
             assert_eq!(purges(&bed, vec![(second, 2)], n + 1_000).await, [Ok(())]);
-            assert_eq!((purged(id).await, purged(second).await), (None, Some(Status::Cancelled)));
+            assert_eq!(purged(id).await, None);
+            assert_eq!(purged(second).await.map(|left| left.status), Some(Status::Cancelled));
         }
     }
     let held = bed.holds("w", bed.job("work"), at(2_000)).await;
@@ -208,7 +216,8 @@ pub async fn keys_whose_time_is_over_are_forgotten(bed: Bed) {
     {
         bed.sweeps(at(ms)).await;
         for (id, left) in ids.iter().zip(left) {
-            assert_eq!(purged(*id, ms).await, left.then_some(Status::Completed), "at {ms}");
+            let status = purged(*id, ms).await.map(|left| left.status);
+            assert_eq!(status, left.then_some(Status::Completed), "at {ms}");
         }
     }
 }
@@ -280,4 +289,139 @@ pub async fn racing_purges_and_redrives_have_one_winner(bed: Bed) {
         assert_eq!(bed.store.job(id, at(0)).await.expect("the store answers").is_none(), won[0]);
         assert_eq!(bed.claims("w", 9, at(0)).await.len(), usize::from(won[1]));
     }
+}
+
+async fn archives(bed: &Bed, id: JobId, part: &str, ms: i64) -> Archived {
+    let request = ReadArchive { finished_before: time(1_000_000), limit: 100 };
+    let all = bed.store.archive(request, at(ms)).await.expect("the store answers");
+    let whole = all.into_iter().find(|one| one.job.id == id).expect("it has ended");
+    let jobs = vec![(id, whole.job.version)];
+    let purge = Purge { jobs, archive: Some(part.to_owned()) };
+    assert_eq!(bed.store.purge(purge, at(ms)).await.expect("the store answers"), [Ok(())]);
+    whole
+}
+
+async fn left(bed: &Bed, id: JobId) -> Option<Tombstone> {
+    bed.store.purged(id, at(0)).await.expect("the store answers")
+}
+
+/// T9: of an archived job id, outcome, end and archive stay; also where a key keeps its id, and until it lives again.
+pub async fn an_archived_job_leaves_a_tombstone(bed: Bed) {
+    let mut keyed = bed.job("work");
+    let scope = Scope::Kind(name("work"));
+    keyed.facts.unique = Some(Unique { scope, key: key("k"), policy: Policy::Forever });
+    for (ms, job) in [(0, bed.job("work")), (100, keyed)] {
+        let held = bed.holds("w", job.clone(), at(ms)).await;
+        bed.settles(&held, fails_for_good("broken"), at(ms + 7)).await.expect("the holder may fail it");
+        assert_eq!(left(&bed, job.id).await, None, "it is still here");
+        archives(&bed, job.id, "part-1", ms + 9).await;
+        let (status, finished_at) = (Status::Failed, Some(time(ms + 7)));
+        let tombstone = Tombstone { status, finished_at, archive: Some("part-1".to_owned()) };
+        assert_eq!(left(&bed, job.id).await, Some(tombstone));
+        if job.facts.unique.is_some() {
+            continue;
+        }
+        bed.enqueue(job.clone(), at(ms + 10)).await;
+        assert_eq!(left(&bed, job.id).await, None, "the id lives again");
+        bed.cancels(job.id, stop(), at(ms + 11)).await.expect("a live job can be cancelled");
+        archives(&bed, job.id, "part-2", ms + 12).await;
+        let second = left(&bed, job.id).await.expect("the last one counts");
+        assert_eq!((second.status, second.archive.as_deref()), (Status::Cancelled, Some("part-2")));
+    }
+    let id = finished(&bed, 220).await;
+    assert_eq!(purges(&bed, vec![(id, 3)], 221).await, [Ok(())]);
+    assert_eq!(left(&bed, id).await, None, "unarchived, nothing is left");
+}
+
+/// T9
+pub async fn tombstones_are_forgotten_by_the_leader_alone(bed: Bed) {
+    let mut ids = Vec::new();
+    for ms in [10, 20, 30] {
+        let id = finished(&bed, ms).await;
+        archives(&bed, id, "part", ms).await;
+        ids.push(id);
+    }
+    let (term, holder) = (name("leader"), Who::parse("holder", "a").expect("a name"));
+    let ttl_ms = LeaseMs::new(10_000).expect("a length of time");
+    let wish = AcquireTerm { name: term.clone(), holder, ttl_ms };
+    let epoch = bed.store.acquire_term(wish, at(40)).await.expect("the store answers").expect("free").epoch;
+    let forget = |epoch, before: i64, limit| {
+        let (store, term) = (bed.store.clone(), term.clone());
+        let request = ForgetTombstones { term, epoch, before: time(before), limit };
+        async move { store.forget_tombstones(request, at(50)).await.expect("the store answers") }
+    };
+    assert_eq!(forget(epoch + 1, 1_000, 9).await, Err(Refusal::StaleEpoch(epoch)));
+    assert_eq!(forget(epoch, 30, 1).await, Ok(1), "some at a time");
+    assert_eq!(forget(epoch, 30, 9).await, Ok(1), "before, not at");
+    assert_eq!((left(&bed, ids[0]).await, left(&bed, ids[1]).await), (None, None));
+    assert!(left(&bed, ids[2]).await.is_some());
+}
+
+fn restore(archived: &Archived) -> Restore {
+    let Archived { events, logs, .. } = archived.clone();
+    Restore { events, logs, actor: Actor::engine() }
+}
+
+/// T9: row, log and log lines are as they were, and one event says that it came back.
+pub async fn an_archived_job_comes_back_as_it_was(bed: Bed) {
+    let outcomes = [completes(), fails_for_good("broken")];
+    for (n, outcome) in (0..).zip(outcomes) {
+        let mut job = bed.job("work");
+        job.facts.tags = vec![name("x")];
+        let held = bed.holds("w", job, at(n * 100)).await;
+        let id = held.job.id;
+        let lines = WriteLogs { job: id, token: held.lease.token, lines: vec!["one".into(), "two".into()] };
+        bed.store
+            .write_logs(lines, at(n * 100))
+            .await
+            .expect("the store answers")
+            .expect("the holder may write");
+        bed.settles(&held, outcome, at(n * 100 + 1)).await.expect("the holder may settle");
+        let whole = archives(&bed, id, "part", n * 100 + 2).await;
+        let back = bed.store.restore(restore(&whole), at(n * 100 + 50)).await.expect("the store answers");
+        assert_eq!(back, Ok(Done::Moved(whole.job.version + 1, whole.job.status)));
+        let (mut row, mut log) = (bed.row(id).await, bed.log(id).await);
+        assert_eq!(log.pop().map(|event| event.what), Some(EventKind::JobRestored));
+        assert_eq!((row.version, row.updated_at), (whole.job.version + 1, time(n * 100 + 50)));
+        (row.version, row.updated_at) = (whole.job.version, whole.job.updated_at);
+        assert_eq!((row, log), (whole.job.clone(), whole.events.clone()));
+        let read = ReadLogs { job: id, after: 0, limit: 9 };
+        assert_eq!(bed.store.logs(read, at(n * 100 + 50)).await, Ok(whole.logs.clone()));
+        assert_eq!(left(&bed, id).await, None, "it is here");
+        let again = bed.store.restore(restore(&whole), at(n * 100 + 51)).await.expect("the store answers");
+        assert_eq!(again, Ok(Done::Already(whole.job.version + 1)), "a repeat changes nothing");
+        for filter in [
+            Filter { tag: Some(name("x")), ..Filter::default() },
+            Filter { statuses: vec![whole.job.status], ..Filter::default() },
+        ] {
+            let page = bed.store.jobs(List { filter, cursor: None, limit: 9 }, at(n * 100 + 52)).await;
+            let page = page.expect("the store answers").expect("a page");
+            assert!(page.items.iter().any(|listed| listed.job.id == id), "it is in lists");
+        }
+        assert_eq!(bed.claims("w", 9, at(n * 100 + 53)).await.len(), 0, "it is finished");
+        archives(&bed, id, "part", n * 100 + 60).await;
+    }
+}
+
+/// T9
+pub async fn what_is_live_or_unfinished_is_not_restored(bed: Bed) {
+    let refused = |request| {
+        let store = bed.store.clone();
+        async move { store.restore(request, at(50)).await.expect("the store answers") }
+    };
+    let job = bed.job("work");
+    let held = bed.holds("w", job.clone(), at(0)).await;
+    bed.settles(&held, completes(), at(1)).await.expect("the holder may complete");
+    let whole = archives(&bed, job.id, "part", 2).await;
+    let torn = Restore { events: vec![whole.events[0].clone(), whole.events[2].clone()], ..restore(&whole) };
+    assert!(matches!(refused(torn).await, Err(Refusal::Unreadable(_))));
+    let unfinished = Restore { events: whole.events[..2].to_vec(), ..restore(&whole) };
+    assert_eq!(refused(unfinished).await, Err(Refusal::NotFinished(Status::Running)));
+    let empty = Restore { events: vec![], ..restore(&whole) };
+    assert_eq!(refused(empty).await, Err(Refusal::NotFound));
+    assert_eq!(bed.store.job(job.id, at(3)).await, Ok(None), "nothing was written");
+    bed.enqueue(job.clone(), at(4)).await;
+    let before = bed.snapshot(job.id).await;
+    assert_eq!(refused(restore(&whole)).await, Err(Refusal::JobExists), "the id is live");
+    bed.is_unchanged(&before).await;
 }

@@ -132,7 +132,7 @@ pub async fn a_first_event_fails_alone(bed: &Bed, planter: &dyn Planter) {
     let kept = archived.iter().find(|a| a.job.id == bad[1]).expect("it is among them");
     assert_eq!(kept.events[0].what.detail().as_deref(), Some("{"), "as it is stored");
     let jobs = archived.iter().map(|a| (a.job.id, a.job.version)).collect();
-    let purged = bed.store.purge(Purge { jobs }, at(9)).await.expect("the store answers");
+    let purged = bed.store.purge(Purge { jobs, archive: None }, at(9)).await.expect("the store answers");
     assert!(purged.iter().all(Result::is_ok), "{purged:?}");
 }
 

@@ -128,6 +128,8 @@ events! {
         JobOrphaned = "job_orphaned",
         /// Done; the payload is the result.
         JobCompleted = "job_completed",
+        /// It came back from the archive, finished as it had been.
+        JobRestored = "job_restored",
     }
     told {
         /// Enqueued; the payload is the job's.

@@ -27,6 +27,7 @@
 //! | lengths of time and moments as people write them | [`span`] |
 //! | events from outside that start jobs | [`trigger`] |
 //! | settings that change while the store runs | [`settings`] |
+//! | how long finished jobs are kept | [`retention`] |
 //! | limits and refusals | [`limits`], [`refusal`] |
 
 mod apply;
@@ -55,6 +56,7 @@ pub mod payload;
 pub mod problem;
 pub mod refusal;
 pub mod registry;
+pub mod retention;
 pub mod schedule;
 pub mod settings;
 pub mod span;

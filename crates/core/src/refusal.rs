@@ -3,6 +3,7 @@
 use crate::ids::JobId;
 use crate::job::Version;
 use crate::limits::Invalid;
+use crate::retention::Tombstone;
 use crate::status::Status;
 
 /// The change was made, now or earlier.
@@ -48,9 +49,9 @@ pub enum Refusal {
     /// No such job.
     #[error("there is no such job; it was never enqueued here, or was removed after it finished")]
     NotFound,
-    /// The job ended so and was removed; only its unique key is left.
-    #[error("the job ended as {0} and was removed; its unique key is still taken")]
-    Purged(Status),
+    /// The job ended so and was removed; a tombstone or its unique key is left.
+    #[error("{0}")]
+    Purged(Tombstone),
     /// The job has ended.
     #[error("the job has finished: it is {0}")]
     Finished(Status),

@@ -9,6 +9,7 @@ use crate::limits::{self, HORIZON_MS, Invalid, LEASE_MAX_MS};
 use crate::name::Actor;
 use crate::refusal::Refusal;
 use crate::registry::WriteAudit;
+use crate::retention::{self, RetentionRule};
 use crate::schedule::{MISSED_AFTER_MS, MISSED_MAX};
 use crate::span::within_ms;
 use crate::time::Timestamp;
@@ -45,6 +46,12 @@ pub struct Settings {
     pub webhook_tolerance_ms: i64,
     /// How many webhooks one trigger takes per minute and server.
     pub webhooks_per_minute: u32,
+    /// How long finished jobs are kept; for ever without a rule.
+    pub retention: Vec<RetentionRule>,
+    /// Whether a finished job is written to the archive before it is removed.
+    pub retention_archive: bool,
+    /// How long it is known of a removed job where it was archived, in milliseconds; for ever when absent.
+    pub tombstones_kept_ms: Option<i64>,
 }
 
 impl Default for Settings {
@@ -57,6 +64,9 @@ impl Default for Settings {
             trigger_events_kept_ms: EVENTS_KEPT_MS,
             webhook_tolerance_ms: WEBHOOK_TOLERANCE_MS,
             webhooks_per_minute: WEBHOOKS_PER_MINUTE,
+            retention: Vec::new(),
+            retention_archive: true,
+            tombstones_kept_ms: None,
         }
     }
 }
@@ -73,7 +83,10 @@ impl Settings {
         within_ms("trigger_events_kept", self.trigger_events_kept_ms, 60_000, HORIZON_MS)?;
         within_ms("webhook_tolerance", self.webhook_tolerance_ms, 1_000, 3_600_000)?;
         limits::within("webhooks_per_minute", self.webhooks_per_minute.into(), 1, WEBHOOKS_PER_MINUTE_MAX)?;
-        Ok(())
+        if let Some(kept_ms) = self.tombstones_kept_ms {
+            within_ms("tombstones_kept", kept_ms, 1_000, HORIZON_MS)?;
+        }
+        retention::check(&self.retention)
     }
 }
 

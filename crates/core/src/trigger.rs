@@ -14,6 +14,7 @@ use crate::name::{Actor, Name};
 use crate::refusal::Refusal;
 use crate::registry::WriteAudit;
 use crate::time::Timestamp;
+pub(crate) use event::leads;
 pub use event::{
     EventsOf, ForgetTriggerEvents, Ingest, Ingested, ProcessTriggerEvent, ReadTriggerEvents, Started,
     TriggerEvent, TriggerEventDetail,

@@ -8,6 +8,7 @@
 //! | how a handler says what went wrong | [`HandlerError`] |
 //! | one claimed job, from start to outcome | [`run_once`] |
 //! | what servers and workers run alike: deadlines, queues' policies, the leader and what it leads | [`service`] |
+//! | where finished jobs go, and how they are removed | [`archive`], [`prune`] |
 //! | ending in two steps | [`Shutdown`] |
 //! | whether the worker works, for readiness | [`Health`] |
 //! | what a job falls back to | [`Policies`] |
@@ -23,6 +24,7 @@
 //!
 //! What is never known here: which store it is, HTTP, the types of payloads.
 
+pub mod archive;
 mod attempt;
 mod cancels;
 mod claim;
@@ -41,6 +43,7 @@ mod mirror;
 mod offer;
 mod policy;
 mod profile;
+pub mod prune;
 mod race;
 mod reach;
 mod record;

@@ -15,8 +15,8 @@ use windlass_core::{Actor, Failure, Job, LeaseMs, Outcome, RunAt, Timestamp};
 use windlass_engine::Shutdown;
 use windlass_engine::service::{Follower, Leader, Start, StatsReader};
 use windlass_store::{
-    Adopt, ClaimMany, FeedEvent, Fork, ListProblems, ProblemView, ReadAudit, ReadFeed, ReadRollups,
-    RebuildStats, Resolution, Rollup, Settle, SettleItem, Store, fresh,
+    Adopt, ClaimMany, FeedEvent, Fork, ListProblems, ProblemView, Purge, ReadArchive, ReadAudit, ReadFeed,
+    ReadRollups, RebuildStats, Resolution, Restore, Rollup, Settle, SettleItem, Store, fresh,
 };
 
 /// A process that leads and follows; it dies with the handle.
@@ -154,6 +154,29 @@ on_every_store! {
         second.graceful();
         live(&bed, 5).await;
         let (_third, _) = process(&bed, &mut tasks, "c");
+        agrees(&bed).await;
+    }
+
+    /// R4, T9: a job that comes back from the archive is not counted again.
+    #[test]
+    async fn a_restored_job_is_counted_once(bed: Bed) {
+        let mut tasks = JoinSet::new();
+        process(&bed, &mut tasks, "a");
+        live(&bed, 3).await;
+        agrees(&bed).await;
+        let before = stored(&bed).await;
+        let finished_before = fresh::wall_clock().plus_ms(60_000);
+        let ended = bed.store.archive(ReadArchive { finished_before, limit: 100 }, None).await.unwrap();
+        assert_eq!(ended.len(), 9, "two done and one failed, three times");
+        for one in ended {
+            let (jobs, archive) = (vec![(one.job.id, one.job.version)], Some("part".to_owned()));
+            assert_eq!(bed.store.purge(Purge { jobs, archive }, None).await, Ok(vec![Ok(())]));
+            let restore = Restore { events: one.events, logs: one.logs, actor: Actor::engine() };
+            bed.store.restore(restore, None).await.unwrap().unwrap();
+        }
+        agrees(&bed).await;
+        assert_eq!(stored(&bed).await, before);
+        live(&bed, 1).await;
         agrees(&bed).await;
     }
 

@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 use windlass_core::LeaseMs;
+use windlass_engine::archive::Archive;
 use windlass_engine::service::{LiveSettings, QueuePolicies};
 use windlass_engine::{Level, Policies, Shutdown};
 use windlass_store::{Store, StoreError, StoreResult};
@@ -42,6 +43,8 @@ pub(crate) struct App {
     /// Somebody showed a lease that is over: perhaps its deadline has passed and is not on record.
     pub(crate) overdue: Arc<Notify>,
     pub(crate) patience: Patience,
+    /// Where finished jobs are kept once they left the store.
+    pub(crate) archive: Option<Arc<dyn Archive>>,
     /// How long a lease lasts when neither its holder nor the settings say.
     lease_ms: LeaseMs,
     /// How often a silent stream says that it is there.
@@ -75,6 +78,7 @@ impl App {
             writes: Writes::default(),
             overdue: Arc::default(),
             patience,
+            archive: None,
             lease_ms,
             comment_every,
             ending: Shutdown::new(),

@@ -11,7 +11,8 @@ use tokio::time::sleep;
 use windlass_core::Who;
 use windlass_engine::Shutdown;
 use windlass_engine::service::{
-    Dispatcher, Follower, Leader, Publishers, Publishing, Scheduler, StatsReader, Sweeper, TriggerProcessor,
+    Dispatcher, Follower, Leader, Publishers, Publishing, Retention, Scheduler, StatsReader, Sweeper,
+    TriggerProcessor,
 };
 use windlass_store::fresh;
 
@@ -69,8 +70,8 @@ async fn tidy(app: Arc<App>) {
     }
 }
 
-/// Fires schedules, assigns jobs of push queues, processes kept events of triggers, adds up the feed and
-/// carries events to where subscriptions say, while this server leads.
+/// Fires schedules, assigns jobs of push queues, processes kept events of triggers, adds up the feed, carries events to where
+/// subscriptions say and removes finished jobs whose time is over, while this server leads.
 async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
     let name: String = fresh::random::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
     let Ok(holder) = Who::try_from(format!("server-{name}")) else { return };
@@ -81,6 +82,7 @@ async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
     let reader = StatsReader::new(Arc::clone(&app.store));
     let stats = Follower::new(Arc::clone(&app.store), leader.leading(), reader);
     let publishing = publishers.map(|made| Publishing::new(Arc::clone(&app.store), leader.leading(), made));
+    let retention = Retention::new(Arc::clone(&app.store), leader.leading(), app.archive.clone());
     let ending = || app.ending.clone();
     let publish = async {
         if let Some(publishing) = publishing {
@@ -93,7 +95,8 @@ async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
         dispatcher.run(ending()),
         triggers.run(ending()),
         stats.run(ending()),
-        publish
+        publish,
+        retention.run(ending())
     );
     app.resigned.notify_one();
     std::future::pending().await

@@ -66,7 +66,7 @@ codes! {
     APPROVAL_DECIDED "approval_decided" 409 "the approval is decided, or this vote was cast"
     KEY_EXISTS "key_exists" 409 "the key's name is taken"
     APPROVAL_EXPIRED "approval_expired" 410 "the approval has expired"
-    JOB_PURGED "job_purged" 410 "the job ended and was removed; its unique key is still taken"
+    JOB_PURGED "job_purged" 410 "the job ended and was removed; it was archived, or its unique key is still taken"
     CURSOR_EXPIRED "cursor_expired" 410 "the cursor is of no use any more"
     REQUEST_TOO_LARGE "request_too_large" 413 "the request is too large"
     UNSUPPORTED_MEDIA_TYPE "unsupported_media_type" 415 "bodies must be application/json"

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use windlass_core::limits::{ENQUEUE_MAX, count};
 use windlass_core::unique::Scope;
-use windlass_core::{JobId, Metadata, NewJob, Status};
+use windlass_core::{JobId, Metadata, NewJob};
 use windlass_engine::carry_or;
 use windlass_store::{BatchRefusal, Enqueue, Enqueued};
 
@@ -56,7 +56,7 @@ pub(crate) async fn enqueue(call: Call) -> Reply {
     let status = if existed { StatusCode::OK } else { StatusCode::CREATED };
     let job = if prefers_short(&call) { None } else { visible(&call, id).await? };
     let outcome = match job {
-        None if existed => call.store().purged(id, None).await?.map(Status::as_str),
+        None if existed => call.store().purged(id, None).await?.map(|left| left.status.as_str()),
         _ => None,
     };
     let job = job.map_or_else(|| JobOrId::Id { id: id.to_string() }, |job| JobOrId::Job(Box::new(job)));

@@ -21,6 +21,7 @@ mod access;
 mod app;
 mod append;
 mod approve;
+mod archived;
 mod background;
 mod body;
 mod bulk;

@@ -1,5 +1,6 @@
 //! Reading jobs: pages of them, one with everything, one as it stood, and the log of one.
 
+use crate::archived;
 use crate::call::{Call, Reply, ok};
 use crate::cause;
 use crate::problem::Problem;
@@ -104,8 +105,12 @@ async fn holder(call: &Call, key: Key, filter: &Filter) -> Result<Option<JobShap
 
 /// `GET /v1/jobs/{id}`
 pub(crate) async fn job(call: Call) -> Reply {
-    let mut view = call.job().await?;
-    match call.query.number("at_version")? {
+    let (id, at_version) = (call.job_id()?, call.query.number("at_version")?);
+    let Some(mut view) = call.store().job(id, None).await? else {
+        return archived::answer(&call, id, at_version).await;
+    };
+    call.who.check_sees(&view.job.queue)?;
+    match at_version {
         None => {
             cause::follow(&call, &mut view).await?;
             ok(&JobShape::view(view))

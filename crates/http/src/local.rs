@@ -40,7 +40,12 @@ impl std::fmt::Debug for Local {
 impl Local {
     /// Calls routes over `store` in the name of `actor`.
     pub fn new(store: Arc<dyn Store>, actor: Actor) -> Self {
-        Self { router: Server::new(store).router(), actor }
+        Self::of(&Server::new(store), actor)
+    }
+
+    /// Calls the routes of a server in the name of `actor`.
+    pub fn of(server: &Server, actor: Actor) -> Self {
+        Self { router: server.router(), actor }
     }
 
     /// Calls a route, and answers its status and JSON. Streams are not for this: they have no end.

@@ -112,8 +112,13 @@ impl From<Refusal> for Problem {
             Refusal::Finished(status) | Refusal::NotLeased(status) | Refusal::NotClaimable(status) => {
                 problem.with("job_status", status.as_str())
             }
-            Refusal::NotFinished(status) | Refusal::Purged(status) => {
-                problem.with("job_status", status.as_str())
+            Refusal::NotFinished(status) => problem.with("job_status", status.as_str()),
+            Refusal::Purged(tombstone) => {
+                let problem = problem.with("job_status", tombstone.status.as_str());
+                match tombstone.archive {
+                    Some(archive) => problem.with("archive", archive),
+                    None => problem,
+                }
             }
             Refusal::VersionMismatch(version) | Refusal::SettingsChanged(version) => {
                 problem.with("current_version", version)

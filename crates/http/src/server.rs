@@ -24,6 +24,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tower::ServiceExt;
 use windlass_core::LeaseMs;
+use windlass_engine::archive::Archive;
 use windlass_engine::service::Publishers;
 use windlass_engine::{Level, Shutdown};
 use windlass_store::{Store, StoreError};
@@ -71,6 +72,7 @@ pub struct Server {
     lease_ms: LeaseMs,
     metrics: Option<Arc<TcpListener>>,
     publishers: Option<Arc<dyn Publishers>>,
+    archive: Option<Arc<dyn Archive>>,
 }
 
 impl std::fmt::Debug for Server {
@@ -113,6 +115,7 @@ impl Server {
             lease_ms: LeaseMs::DEFAULT,
             metrics: None,
             publishers: None,
+            archive: None,
         }
     }
 
@@ -188,6 +191,12 @@ impl Server {
         self
     }
 
+    /// Where finished jobs are kept once they left the store. A server that leads removes them as the settings say.
+    pub fn archive(mut self, archive: Arc<dyn Archive>) -> Self {
+        self.archive = Some(archive);
+        self
+    }
+
     /// Binds an address. One that others can reach is refused while no key exists.
     ///
     /// # Errors
@@ -214,7 +223,9 @@ impl Server {
 
     fn app(&self) -> Arc<App> {
         let store = Arc::clone(&self.store);
-        Arc::new(App::new(store, self.patience, self.comment_every, self.limits, self.lease_ms))
+        let mut app = App::new(store, self.patience, self.comment_every, self.limits, self.lease_ms);
+        app.archive.clone_from(&self.archive);
+        Arc::new(app)
     }
 
     /// Serves until the shutdown: then no connection is accepted, streams and waiting claims end at once, and requests

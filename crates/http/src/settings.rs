@@ -6,10 +6,12 @@ use crate::wire::object::objects;
 use crate::wire::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use windlass_core::retention::RetentionRule;
 use windlass_core::settings::{Settings, SettingsState};
+use windlass_core::{Invalid, Name, Status};
 use windlass_store::PutSettings;
 
-objects!(SettingsBody, SettingsWish);
+objects!(SettingsBody, SettingsWish, RuleWish);
 
 /// All settings. What is left out has its default.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -40,6 +42,49 @@ pub(crate) struct SettingsWish {
     #[serde(default)]
     #[schema(minimum = 1, maximum = 1000000)]
     webhooks_per_minute: Option<u32>,
+    /// How long finished jobs are kept, by rules of which the most specific decides; for ever without one.
+    #[serde(default)]
+    #[schema(max_items = 100)]
+    retention: Option<Vec<RuleWish>>,
+    /// Whether a finished job is written to the archive before it is removed; yes.
+    #[serde(default)]
+    retention_archive: Option<bool>,
+    /// How long it is known of a removed job where it was archived; null is for ever.
+    #[serde(default)]
+    tombstones_kept: Option<Span>,
+}
+
+/// How long some finished jobs are kept.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schema(as = NewRetentionRule)]
+pub(crate) struct RuleWish {
+    /// Jobs that ended so: completed, failed, timed_out or cancelled; all when left out.
+    #[serde(default)]
+    status: Option<String>,
+    /// Jobs of this queue; all when left out.
+    #[serde(default)]
+    queue: Option<String>,
+    /// Jobs of this kind; all when left out.
+    #[serde(default)]
+    kind: Option<String>,
+    /// How long after their end they are kept; null is for ever.
+    keep: Option<Span>,
+}
+
+impl RuleWish {
+    fn rule(self) -> Result<RetentionRule, Invalid> {
+        let status = |word: String| {
+            let why = "must be completed, failed, timed_out or cancelled";
+            Status::parse(&word).ok_or_else(|| Invalid::new("retention.status", &word, why))
+        };
+        Ok(RetentionRule {
+            status: self.status.map(status).transpose()?,
+            queue: self.queue.map(|name| Name::parse("retention.queue", name)).transpose()?,
+            kind: self.kind.map(|name| Name::parse("retention.kind", name)).transpose()?,
+            keep_ms: self.keep.map(Span::ms),
+        })
+    }
 }
 
 /// Settings to put in force.
@@ -65,6 +110,33 @@ pub(crate) struct SettingsFields {
     trigger_events_kept: Span,
     webhook_tolerance: Span,
     webhooks_per_minute: u32,
+    retention: Vec<RuleFields>,
+    retention_archive: bool,
+    tombstones_kept: Option<Span>,
+}
+
+/// How long some finished jobs are kept.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RetentionRule)]
+pub(crate) struct RuleFields {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    queue: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
+    keep: Option<Span>,
+}
+
+impl From<RetentionRule> for RuleFields {
+    fn from(rule: RetentionRule) -> Self {
+        Self {
+            status: rule.status.map(Status::as_str),
+            queue: rule.queue.map(|name| name.to_string()),
+            kind: rule.kind.map(|name| name.to_string()),
+            keep: rule.keep_ms.map(Span::from_ms),
+        }
+    }
 }
 
 /// The settings as they stand.
@@ -93,6 +165,9 @@ impl SettingsShape {
                 trigger_events_kept: Span::from_ms(settings.trigger_events_kept_ms),
                 webhook_tolerance: Span::from_ms(settings.webhook_tolerance_ms),
                 webhooks_per_minute: settings.webhooks_per_minute,
+                retention: settings.retention.into_iter().map(RuleFields::from).collect(),
+                retention_archive: settings.retention_archive,
+                tombstones_kept: settings.tombstones_kept_ms.map(Span::from_ms),
             },
             version,
             changed_at: changed.as_ref().map(|(at, _)| Time(*at)),
@@ -111,6 +186,7 @@ pub(crate) async fn put(call: Call) -> Reply {
     call.who.check_all_queues()?;
     let SettingsBody { settings: wish, expected_version } = call.body()?;
     let usual = Settings::default();
+    let rules = wish.retention.unwrap_or_default().into_iter().map(RuleWish::rule);
     let ms = |span: Option<Span>, usual: i64| span.map_or(usual, Span::ms);
     let settings = Settings {
         default_lease_ms: lease_ms("default_lease", wish.default_lease)?,
@@ -120,6 +196,9 @@ pub(crate) async fn put(call: Call) -> Reply {
         trigger_events_kept_ms: ms(wish.trigger_events_kept, usual.trigger_events_kept_ms),
         webhook_tolerance_ms: ms(wish.webhook_tolerance, usual.webhook_tolerance_ms),
         webhooks_per_minute: wish.webhooks_per_minute.unwrap_or(usual.webhooks_per_minute),
+        retention: rules.collect::<Result<_, _>>()?,
+        retention_archive: wish.retention_archive.unwrap_or(usual.retention_archive),
+        tombstones_kept_ms: wish.tombstones_kept.map(Span::ms),
     };
     let request = PutSettings { settings, expected_version, actor: call.actor() };
     let state = call.store().put_settings(request, None).await??;

@@ -252,7 +252,10 @@ async fn a_removed_job_is_explained_by_its_key() {
             bed.post(&format!("/v1/jobs/{id}/cancel"), json!({})).await.is(200);
         }
         let jobs = [&id, &kept].map(|id| (JobId::parse(id).unwrap(), 2)).to_vec();
-        assert_eq!(bed.place.store.purge(Purge { jobs }, None).await, Ok(vec![Ok(()), Ok(())]));
+        assert_eq!(
+            bed.place.store.purge(Purge { jobs, archive: None }, None).await,
+            Ok(vec![Ok(()), Ok(())])
+        );
         let again = bed.post("/v1/jobs", keyed.clone()).await.is(200);
         assert_eq!((id_of(&again), &again["existed"]), (id.clone(), &json!(true)));
         assert_eq!(again["outcome"], "cancelled");

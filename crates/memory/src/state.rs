@@ -7,6 +7,7 @@ use windlass_core::decide::Move;
 use windlass_core::end::Ending;
 use windlass_core::enqueue::UniqueKey;
 use windlass_core::limits::{self, Invalid};
+use windlass_core::retention::Tombstone;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Approval, ApprovalId, AuditEntry, Done, Event, EventKind, Facts, Job, JobId, Key, Life,
@@ -96,6 +97,8 @@ pub(crate) struct State {
     pub holds: BTreeMap<UniqueKey, Hold>,
     /// How removed jobs ended whose unique key is left.
     pub purged: HashMap<JobId, (UniqueKey, Status)>,
+    /// What is left of archived jobs, and since when.
+    pub tombstones: BTreeMap<JobId, (Tombstone, Timestamp)>,
     /// Approvals, oldest first.
     pub approvals: BTreeMap<ApprovalId, Approval>,
     /// Every event of every job, in the order of writing.
@@ -138,6 +141,7 @@ impl State {
             settings: windlass_store::SettingsState::default(),
             holds: BTreeMap::new(),
             purged: HashMap::new(),
+            tombstones: BTreeMap::new(),
             approvals: BTreeMap::new(),
             feed: BTreeMap::new(),
             last_seq: 0,

@@ -6,7 +6,7 @@ use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Fingerprint, Job, JobId, Life, LogLine,
-    Name, Refusal, Status, Term, TriggerEventId, Who, Worker,
+    Name, Refusal, Term, TriggerEventId, Who, Worker,
 };
 use windlass_store::*;
 
@@ -129,7 +129,9 @@ verbs! {
     Retention {
         archive(ReadArchive) -> Vec<Archived>;
         purge(Purge) -> Vec<Result<(), Refusal>>;
-        purged(JobId) -> Option<Status>;
+        purged(JobId) -> Option<Tombstone>;
+        restore(Restore) -> Answer;
+        forget_tombstones(ForgetTombstones) -> Result<usize, Refusal>;
     }
     Registry {
         put_queue(PutQueue) -> Result<(), Refusal>;

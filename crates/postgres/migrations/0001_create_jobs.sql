@@ -223,6 +223,16 @@ CREATE TABLE windlass.job_logs (
   PRIMARY KEY (job_id, n)
 );
 
+-- What is left of jobs that were archived and removed.
+CREATE TABLE windlass.tombstones (
+  job_id      uuid        NOT NULL PRIMARY KEY,
+  status      text        NOT NULL,
+  finished_at timestamptz NOT NULL,
+  archive     text        NOT NULL,         -- which part of the archive holds the job
+  purged_at   timestamptz NOT NULL
+);
+CREATE INDEX tombstones_age ON windlass.tombstones (purged_at);
+
 -- Jobs by the clock.
 CREATE TABLE windlass.schedules (
   name    text COLLATE "C" NOT NULL PRIMARY KEY,

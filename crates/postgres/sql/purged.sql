@@ -1,4 +1,7 @@
--- How a removed job ended, while a unique key keeps its id.
+-- What is left of a removed job, while a tombstone or a unique key keeps its id.
 -- $1 job
-SELECT k.outcome FROM windlass.job_keys k WHERE k.job_id = $1 AND k.outcome IS NOT NULL
+SELECT t.status, t.finished_at, t.archive FROM windlass.tombstones t WHERE t.job_id = $1
+  AND NOT EXISTS (SELECT 1 FROM windlass.jobs j WHERE j.id = $1)
+UNION ALL
+SELECT k.outcome, NULL, NULL FROM windlass.job_keys k WHERE k.job_id = $1 AND k.outcome IS NOT NULL
   AND NOT EXISTS (SELECT 1 FROM windlass.jobs j WHERE j.id = $1) LIMIT 1

@@ -26,6 +26,7 @@ const WRITES: &[(&str, &str)] = &named![
     "forget_problem_hours",
     "forget_problems",
     "forget_rollups",
+    "forget_tombstones",
     "forget_trigger_events",
     "free_keys",
     "hold_job",

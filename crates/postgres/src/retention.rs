@@ -1,12 +1,13 @@
 //! The end of a job's time here: read whole, then removed whole. The only place that deletes.
 
+use crate::append::granted;
 use crate::db::{Db, Tx, sql, uuid};
-use crate::error::Tried;
+use crate::error::{Failure, Tried};
 use crate::param::params;
 use crate::row::{self, Ts};
 use uuid::Uuid;
-use windlass_core::{Job, JobId, LogLine, Refusal, Status, Version};
-use windlass_store::{Archived, Now, Purge, ReadArchive, ReadLogs};
+use windlass_core::{Answer, Done, Job, JobId, LogLine, Refusal, Status, Version};
+use windlass_store::{Archived, ForgetTombstones, Now, Purge, ReadArchive, ReadLogs, Restore, Tombstone};
 
 /// A finished job, also one of which something does not read back: it goes its way like others, its log as it is stored.
 fn job_of(row: &tokio_postgres::Row) -> Tried<Job> {
@@ -35,8 +36,14 @@ impl Db<'_> {
         Ok(archived)
     }
 
-    pub(crate) async fn purged(&self, id: &JobId, _: Now) -> Tried<Option<Status>> {
-        self.one(sql!("purged"), params![uuid(*id)], |r| row::Columns::new(r, 0).text(Status::parse)).await
+    pub(crate) async fn purged(&self, id: &JobId, _: Now) -> Tried<Option<Tombstone>> {
+        let tombstone = |r: &tokio_postgres::Row| {
+            let mut c = row::Columns::new(r, 0);
+            let status = c.text(Status::parse)?;
+            let finished_at: Option<Ts> = c.get()?;
+            Ok(Tombstone { status, finished_at: finished_at.map(|ts| ts.0), archive: c.get()? })
+        };
+        self.one(sql!("purged"), params![uuid(*id)], tombstone).await
     }
 
     /// A job with its log and its lines; none if it was removed since its row was read.
@@ -82,8 +89,44 @@ impl Tx<'_> {
             return Ok(answers);
         }
         // The owner's function: nobody else may delete.
-        self.rows(sql!("purge"), params![going, versions]).await?;
+        let (archive, now) = (request.archive.as_deref(), Ts(self.now().await?));
+        self.rows(sql!("purge"), params![going, versions, archive, now]).await?;
         Ok(answers)
+    }
+
+    pub(crate) async fn restore(&self, request: &Restore) -> Tried<Answer> {
+        let Some(id) = request.job() else { return Ok(Err(Refusal::NotFound)) };
+        if let Some(there) = self.job(id).await? {
+            let log = self.log(there.id, there.version).await?;
+            return Ok(request.made_before(&log).map(Done::Already));
+        }
+        let now = self.now().await?;
+        let (_, step) = granted!(request.decide(now));
+        // The row first: whoever made a job with this id meanwhile is found there and nowhere else.
+        if !self.insert_job(&step.job, now).await? {
+            return Err(Failure::Raced);
+        }
+        for event in request.events.iter().chain([&step.event]) {
+            self.append_event(event).await?;
+        }
+        for log in &request.logs {
+            let lines = vec![log.line.as_str()];
+            self.execute(sql!("write_log"), params![uuid(id), log.n, Ts(log.at), log.attempt, lines]).await?;
+        }
+        Ok(Ok(Done::Moved(step.job.version, step.job.status)))
+    }
+
+    pub(crate) async fn forget_tombstones(
+        &self,
+        request: &ForgetTombstones,
+    ) -> Tried<Result<usize, Refusal>> {
+        let term = self.share_term(&request.term).await?;
+        granted!(request.decide(term.as_ref(), self.now().await?));
+        let limit = i64::try_from(request.limit).unwrap_or(i64::MAX);
+        let before = Ts(request.before);
+        let count = |r: &tokio_postgres::Row| row::Columns::new(r, 0).get::<i64>();
+        let gone = self.one(sql!("forget_tombstones"), params![before, limit], count).await?;
+        Ok(Ok(usize::try_from(gone.unwrap_or_default()).unwrap_or_default()))
     }
 }
 

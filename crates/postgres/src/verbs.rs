@@ -8,7 +8,7 @@ use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Fingerprint, Job, JobId, Life, LogLine,
-    Name, Refusal, Status, Term, TriggerEventId, Who, Worker,
+    Name, Refusal, Term, TriggerEventId, Who, Worker,
 };
 use windlass_store::*;
 
@@ -173,8 +173,10 @@ verbs! {
     }
     Retention {
         write purge(Purge) -> Vec<Result<(), Refusal>>;
+        write restore(Restore) -> Answer;
+        write forget_tombstones(ForgetTombstones) -> Result<usize, Refusal>;
         read archive(ReadArchive) -> Vec<Archived> = archive;
-        read purged(JobId) -> Option<Status> = purged;
+        read purged(JobId) -> Option<Tombstone> = purged;
     }
     Registry {
         write put_queue(PutQueue) -> Result<(), Refusal>;

@@ -62,7 +62,7 @@ async fn whole_life(bed: &Bed) {
     bed.settles(&held, completes(), None).await.expect("it completes");
     invariants::check(bed).await;
     let jobs = vec![(held.job.id, bed.row(held.job.id).await.version)];
-    assert_eq!(bed.store.purge(Purge { jobs }, None).await, Ok(vec![Ok(())]));
+    assert_eq!(bed.store.purge(Purge { jobs, archive: None }, None).await, Ok(vec![Ok(())]));
     bed.a_held_job("w", None).await;
     invariants::check(bed).await;
 }

@@ -228,12 +228,15 @@ fn batches_in_different_orders_do_not_block_each_other() {
             ended.push((*job, bed.row(*job).await.version));
         }
         let ended = Arc::new(ended);
-        let gone = at_once(&bed, 6, |bed, n| {
-            let mut jobs = ended.to_vec();
-            jobs.rotate_left(n * 3);
-            async move { bed.store.purge(Purge { jobs }, at(33)).await.expect("the store answers") }
-        })
-        .await;
+        let gone =
+            at_once(&bed, 6, |bed, n| {
+                let mut jobs = ended.to_vec();
+                jobs.rotate_left(n * 3);
+                async move {
+                    bed.store.purge(Purge { jobs, archive: None }, at(33)).await.expect("the store answers")
+                }
+            })
+            .await;
         assert_eq!(gone.iter().flatten().filter(|a| a.is_ok()).count(), 20, "each once: {gone:?}");
     });
 }

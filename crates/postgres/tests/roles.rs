@@ -107,7 +107,7 @@ fn the_app_role_runs_a_whole_life() {
         let archived = bed.store.archive(request, None).await.expect("the store answers");
         let jobs: Vec<_> = archived.iter().map(|a| (a.job.id, a.job.version)).collect();
         assert_eq!(jobs.len(), 2);
-        let gone = bed.store.purge(Purge { jobs }, None).await.expect("the store answers");
+        let gone = bed.store.purge(Purge { jobs, archive: None }, None).await.expect("the store answers");
         assert_eq!(gone, [Ok(()), Ok(())]);
         assert_eq!(bed.store.job(child, None).await.expect("the store answers"), None);
         invariants::check(&bed).await;

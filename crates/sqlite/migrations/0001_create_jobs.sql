@@ -154,6 +154,16 @@ CREATE TABLE job_logs (
   PRIMARY KEY (job_id, n)
 ) STRICT, WITHOUT ROWID;
 
+-- What is left of jobs that were archived and removed.
+CREATE TABLE tombstones (
+  job_id      BLOB    NOT NULL PRIMARY KEY,
+  status      TEXT    NOT NULL,
+  finished_at INTEGER NOT NULL,
+  archive     TEXT    NOT NULL,             -- which part of the archive holds the job
+  purged_at   INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tombstones_age ON tombstones (purged_at);
+
 -- Jobs by the clock. state is the whole schedule, as JSON.
 CREATE TABLE schedules (
   name    TEXT NOT NULL PRIMARY KEY,

@@ -1,10 +1,11 @@
 //! The end of a job's time here: read whole, then removed whole. The only place that deletes.
 
+use crate::append::granted;
 use crate::db::{Db, Tx, sql};
 use crate::error::Tried;
 use crate::row;
-use windlass_core::{Job, JobId, LogLine, Refusal, Status, Timestamp, Version};
-use windlass_store::{Archived, Purge, ReadArchive, ReadLogs};
+use windlass_core::{Answer, Done, EventKind, Job, JobId, LogLine, Refusal, Status, Timestamp, Version};
+use windlass_store::{Archived, ForgetTombstones, Purge, ReadArchive, ReadLogs, Restore, Tombstone};
 
 impl Db<'_> {
     pub(crate) fn archive(&self, request: ReadArchive) -> Tried<Vec<Archived>> {
@@ -20,8 +21,11 @@ impl Db<'_> {
         finished.into_iter().map(|job| self.whole(job)).collect()
     }
 
-    pub(crate) fn purged(&self, id: JobId) -> Tried<Option<Status>> {
-        self.one(sql!("purged"), [id.as_bytes()], row::status)
+    pub(crate) fn purged(&self, id: JobId) -> Tried<Option<Tombstone>> {
+        self.one(sql!("purged"), [id.as_bytes()], |r| {
+            let finished_at = r.get::<_, Option<i64>>(1)?.map(Timestamp::from_micros);
+            Ok(Tombstone { status: row::status(r)?, finished_at, archive: r.get(2)? })
+        })
     }
 
     fn whole(&self, job: Job) -> Tried<Archived> {
@@ -40,14 +44,53 @@ impl Db<'_> {
 }
 
 impl Tx<'_, '_> {
-    pub(crate) fn purge(&self, request: &Purge, _: Timestamp) -> Tried<Vec<Result<(), Refusal>>> {
+    pub(crate) fn purge(&self, request: &Purge, now: Timestamp) -> Tried<Vec<Result<(), Refusal>>> {
         self.keep_seq()?;
-        let answers = request.jobs.iter().map(|(job, version)| self.purge_one(*job, *version)).collect();
+        let archive = request.archive.as_deref();
+        let purge = |(job, version): &(JobId, Version)| self.purge_one(*job, *version, archive, now);
+        let answers = request.jobs.iter().map(purge).collect();
         self.execute(sql!("purge_end"), ())?;
         answers
     }
 
-    fn purge_one(&self, id: JobId, version: Version) -> Tried<Result<(), Refusal>> {
+    pub(crate) fn restore(&self, request: &Restore, now: Timestamp) -> Tried<Answer> {
+        let Some(id) = request.job() else { return Ok(Err(Refusal::NotFound)) };
+        if let Some(there) = self.job(id)? {
+            let log = self.log(there.id, there.version)?;
+            return Ok(request.made_before(&log).map(Done::Already));
+        }
+        let (_, step) = granted!(request.decide(now));
+        for event in request.events.iter().chain([&step.event]) {
+            self.append_event(event)?;
+        }
+        if let Some(EventKind::JobCreated(facts)) = request.events.first().map(|event| &event.what) {
+            self.tag(id, facts)?;
+        }
+        for log in &request.logs {
+            let line = (id.as_bytes(), log.n, log.at.as_micros(), log.attempt, &log.line);
+            self.execute(sql!("write_log"), line)?;
+        }
+        self.insert_job(&step.job, now)?;
+        Ok(Ok(Done::Moved(step.job.version, step.job.status)))
+    }
+
+    pub(crate) fn forget_tombstones(
+        &self,
+        request: &ForgetTombstones,
+        now: Timestamp,
+    ) -> Tried<Result<usize, Refusal>> {
+        granted!(request.decide(self.term(&request.term)?.as_ref(), now));
+        let old = (request.before.as_micros(), i64::try_from(request.limit).unwrap_or(i64::MAX));
+        self.execute(sql!("forget_tombstones"), old).map(Ok)
+    }
+
+    fn purge_one(
+        &self,
+        id: JobId,
+        version: Version,
+        archive: Option<&str>,
+        now: Timestamp,
+    ) -> Tried<Result<(), Refusal>> {
         let Some(job) = self.job(id)? else { return Ok(Err(Refusal::NotFound)) };
         if !job.status.is_terminal() {
             return Ok(Err(Refusal::NotFinished(job.status)));
@@ -56,6 +99,12 @@ impl Tx<'_, '_> {
             return Ok(Err(Refusal::VersionMismatch(job.version)));
         }
         self.execute(sql!("purge_job_keys"), (id.as_bytes(), job.status.as_str()))?;
+        self.execute(sql!("purge_tombstones"), [id.as_bytes()])?;
+        if let Some(archive) = archive {
+            let finished_at = job.finished_at.map(Timestamp::as_micros);
+            let tombstone = (id.as_bytes(), job.status.as_str(), finished_at, archive, now.as_micros());
+            self.execute(sql!("purge_to_tombstone"), tombstone)?;
+        }
         self.execute(sql!("purge_begin"), [id.as_bytes()])?;
         for statement in [
             sql!("purge_job_events"),

@@ -7,7 +7,7 @@ use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Fingerprint, Job, JobId, Life, LogLine,
-    Name, Refusal, Status, Term, Timestamp, TriggerEventId, Who, Worker,
+    Name, Refusal, Term, Timestamp, TriggerEventId, Who, Worker,
 };
 use windlass_store::fresh::wall_clock;
 use windlass_store::*;
@@ -137,8 +137,10 @@ verbs! {
     }
     Retention {
         write purge(request: Purge) -> Vec<Result<(), Refusal>>;
+        write restore(request: Restore) -> Answer;
+        write forget_tombstones(request: ForgetTombstones) -> Result<usize, Refusal>;
         read archive(wish: ReadArchive) -> Vec<Archived> = |db, now| db.archive(wish);
-        read purged(id: JobId) -> Option<Status> = |db, now| db.purged(id);
+        read purged(id: JobId) -> Option<Tombstone> = |db, now| db.purged(id);
     }
     Registry {
         write put_queue(request: PutQueue) -> Result<(), Refusal>;

@@ -338,7 +338,7 @@ fn the_feed_tells_what_a_hand_did_after_a_purge() {
         let job = bed.a_job_that_is(Status::Pending, 0).await;
         let purged = bed.a_job_that_is(Status::Completed, 0).await;
         let head = bed.store.feed_head((), None).await.expect("the store answers");
-        let request = Purge { jobs: vec![(purged, 3)] };
+        let request = Purge { jobs: vec![(purged, 3)], archive: None };
         assert_eq!(bed.store.purge(request, None).await, Ok(vec![Ok(())]));
         set(&hand, job, "cancelled").expect("a legal transition");
         let page = bed.store.feed(ReadFeed { after: Some(head), limit: 10, payloads: true }, None).await;

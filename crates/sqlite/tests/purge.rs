@@ -30,7 +30,10 @@ fn nothing_names_a_removed_job_but_its_key() {
             assert!(before.contains(&table.to_owned()), "{table} names it before: {before:?}");
         }
         let version = bed.row(id).await.version;
-        assert_eq!(bed.store.purge(Purge { jobs: vec![(id, version)] }, at(2)).await, Ok(vec![Ok(())]));
+        assert_eq!(
+            bed.store.purge(Purge { jobs: vec![(id, version)], archive: None }, at(2)).await,
+            Ok(vec![Ok(())])
+        );
         assert_eq!(tables_that_name(&place, id), ["job_keys"]);
     });
 }

@@ -24,7 +24,7 @@ use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Fingerprint, Job, JobId, Life, LogLine,
-    Name, Refusal, Status, Term, TriggerEventId, Who, Worker,
+    Name, Refusal, Term, TriggerEventId, Who, Worker,
 };
 
 pub use clock::Clock;
@@ -378,10 +378,20 @@ pub trait Stats: Send + Sync {
 pub trait Retention: Send + Sync {
     /// Finished jobs, whole, oldest end first.
     async fn archive(&self, request: ReadArchive, now: Now) -> StoreResult<Vec<Archived>>;
-    /// Removes finished jobs that are still at the version that was archived. The only door that deletes.
+    /// Removes finished jobs that are still at the version that was archived, and leaves a tombstone that names the archive.
+    /// The only door that deletes.
     async fn purge(&self, request: Purge, now: Now) -> StoreResult<Vec<Result<(), Refusal>>>;
-    /// How a removed job ended, while a unique key keeps its id; none for a job that is here or was never known.
-    async fn purged(&self, request: JobId, now: Now) -> StoreResult<Option<Status>>;
+    /// What is left of a removed job, while a tombstone or a unique key keeps its id; none for a job that is here or was
+    /// never known.
+    async fn purged(&self, request: JobId, now: Now) -> StoreResult<Option<Tombstone>>;
+    /// Puts an archived job back as it was, finished; refused while its id is taken.
+    async fn restore(&self, request: Restore, now: Now) -> StoreResult<Answer>;
+    /// Removes old tombstones, under the leader's epoch; answers how many.
+    async fn forget_tombstones(
+        &self,
+        request: ForgetTombstones,
+        now: Now,
+    ) -> StoreResult<Result<usize, Refusal>>;
 }
 
 /// What surrounds jobs: queues, settings, workers, audit, access keys, remembered answers.

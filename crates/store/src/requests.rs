@@ -11,6 +11,7 @@ pub use windlass_core::registry::{
     DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, Remember, RevokeAccessKey,
     WriteAudit,
 };
+pub use windlass_core::retention::{ForgetTombstones, Restore, Tombstone};
 pub use windlass_core::schedule::{
     Applied, ApplySchedules, FireSchedule, MissedLimits, PauseSchedule, PutSchedule, RemoveSchedule,
     ScheduleState,
@@ -548,6 +549,8 @@ pub struct Archived {
 pub struct Purge {
     /// Which, at which version.
     pub jobs: Vec<(JobId, Version)>,
+    /// The part of the archive that holds them; nothing is left of them without it but unique keys.
+    pub archive: Option<String>,
 }
 
 // ---- registry

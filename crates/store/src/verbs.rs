@@ -96,7 +96,9 @@ macro_rules! every_verb {
             Retention {
                 archive(ReadArchive) -> Vec<Archived>;
                 purge(Purge) -> Vec<Result<(), Refusal>>;
-                purged(JobId) -> Option<Status>;
+                purged(JobId) -> Option<Tombstone>;
+                restore(Restore) -> Answer;
+                forget_tombstones(ForgetTombstones) -> Result<usize, Refusal>;
             }
             Registry {
                 put_queue(PutQueue) -> Result<(), Refusal>;

@@ -273,7 +273,10 @@ impl Prune {
             for job in &whole {
                 keep(job).map_err(|why| crate::Error::Archive { job: job.job.id, why: why.to_string() })?;
             }
-            let purge = Purge { jobs: whole.iter().map(|job| (job.job.id, job.job.version)).collect() };
+            let purge = Purge {
+                jobs: whole.iter().map(|job| (job.job.id, job.job.version)).collect(),
+                archive: None,
+            };
             if purge.jobs.is_empty() {
                 return Ok(removed);
             }

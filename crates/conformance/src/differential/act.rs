@@ -281,7 +281,7 @@ impl Twins {
             Act::Purge { job, behind } => {
                 let job = self.job(*job);
                 let version = both!(self, job, job).map_or(0, |v| v.job.version);
-                let purged = both!(self, purge, Purge { jobs: vec![(job, version - behind)] });
+                let purged = both!(self, purge, Purge { jobs: vec![(job, version - behind)], archive: None });
                 self.tells("purge", purged[0].is_ok());
             }
             _ => {}

@@ -238,7 +238,8 @@ impl ForgetTriggerEvents {
     }
 }
 
-fn leads(term: Option<&Term>, epoch: i64, now: Timestamp) -> Result<(), Refusal> {
+/// Refuses who does not lead.
+pub(crate) fn leads(term: Option<&Term>, epoch: i64, now: Timestamp) -> Result<(), Refusal> {
     match term {
         Some(term) if term.allows(epoch, now) => Ok(()),
         other => Err(Refusal::StaleEpoch(other.map_or(0, |term| term.epoch))),

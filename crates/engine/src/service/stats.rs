@@ -103,7 +103,8 @@ impl StatsReader {
         Ok(in_line.and_then(|job| Standing::of(&job).ok()))
     }
 
-    /// Takes back what the copied part of a fork's log was counted as: it happened to another job.
+    /// Takes back what the copied part of a fork's log was counted as: it happened to another job. So is the log of a job that
+    /// came back from the archive: it was counted when it happened.
     async fn take_back(&self, fork: &FeedEvent, rows: &mut Rollups, seen: &mut Sightings) -> StoreResult<()> {
         let (job, end) = (fork.event.job, fork.event.version);
         let (mut stood, mut after): (Option<Job>, Version) = (None, 0);
@@ -118,7 +119,7 @@ impl StatsReader {
             }
             for event in page.into_iter().filter(|event| event.version < end) {
                 after = event.version;
-                if matches!(event.what, EventKind::JobForked(_)) {
+                if matches!(event.what, EventKind::JobForked(_) | EventKind::JobRestored) {
                     // What was copied twice was taken back there.
                     (copied_rows, copied_seen) = (Rollups::default(), Vec::new());
                 }
@@ -145,7 +146,7 @@ impl StatsReader {
             let event = &fed.event;
             let known = self.known(event.job);
             let before = known.or_else(|| looked.get(&(event.job, event.version)).copied());
-            if matches!(event.what, EventKind::JobForked(_)) {
+            if matches!(event.what, EventKind::JobForked(_) | EventKind::JobRestored) {
                 self.take_back(fed, &mut rows, &mut seen).await?;
             }
             if self.counts(event.at) {

@@ -122,6 +122,9 @@ pub struct JobShape {
     /// How many finished steps are on record. Only in a claim's answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub steps_recorded: Option<i64>,
+    /// True if it left the store, and this comes from the archive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub archived: Option<bool>,
     /// When it was enqueued.
     pub created_at: Time,
     /// When its latest attempt started.
@@ -350,6 +353,7 @@ impl JobShape {
             blocked: None,
             wake: None,
             steps_recorded: None,
+            archived: None,
             created_at: Time(job.created_at),
             started_at: job.started_at.map(Time),
             updated_at: Time(job.updated_at),

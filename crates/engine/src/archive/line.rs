@@ -6,10 +6,12 @@
 use serde_json::{Value, json};
 use std::fmt::Write;
 use windlass_core::lease::hex;
-use windlass_core::{Event, Job, LogLine, Payload};
+use windlass_core::{Event, Payload};
+use windlass_store::Archived;
 
 /// The line of a job, without its end.
-pub fn line(job: &Job, events: &[Event], logs: &[LogLine]) -> String {
+pub(crate) fn line(archived: &Archived) -> String {
+    let Archived { job, events, logs } = archived;
     let mut out = String::from("{\"format\":\"windlass.job.1\"");
     member(&mut out, "id", job.id.to_string().into());
     member(&mut out, "kind", job.kind.as_str().into());
@@ -79,7 +81,7 @@ fn member(out: &mut String, name: &str, value: Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_core::{Actor, EventKind, Facts, JobId, Key, Name, Timestamp};
+    use windlass_core::{Actor, EventKind, Facts, Job, JobId, Key, LogLine, Name, Timestamp};
 
     #[test]
     fn a_line_is_json_and_holds_everything_as_it_came() {
@@ -108,7 +110,8 @@ mod tests {
         ];
         let lines =
             [LogLine { n: 1, at: Timestamp::from_micros(9), attempt: 1, line: "a\n\"b\"".to_owned() }];
-        let line = line(&Job::created(&log[0]).unwrap(), &log, &lines);
+        let job = Job::created(&log[0]).unwrap();
+        let line = line(&Archived { job, events: log.to_vec(), logs: lines.to_vec() });
         assert!(!line.contains(['\n', '\r']), "{line}");
         assert!(line.contains("\"payload\":{\"b\":1, \"a\":2}"), "byte for byte: {line}");
         let read: Value = serde_json::from_str(&line).unwrap();
@@ -121,5 +124,9 @@ mod tests {
             (&json!("k\"1"), &json!("a\n\"b\""))
         );
         assert_eq!(read["events"][0]["detail"]["kind"], "work");
+        let back = crate::archive::read::read(&line).unwrap();
+        assert_eq!(back.events[..4], log[..4], "everything comes back");
+        assert_eq!(back.events[4].what.detail().as_deref(), Some("{no json"));
+        assert_eq!(back.logs, lines);
     }
 }

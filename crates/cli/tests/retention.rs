@@ -1,0 +1,229 @@
+//! A real server removes finished jobs as the settings say: killed between archive and removal, with a full archive, with
+//! none at all, nothing is lost.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and waits by its own clock"
+)]
+
+mod wire;
+
+use ruzstd::decoding::StreamingDecoder;
+use serde_json::{Value, json};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use wire::{Client, Place, Served, free_address, until};
+
+/// Jobs that were cancelled.
+fn ended(client: &mut Client, n: usize, payload: &Value) -> Vec<String> {
+    let mut one = || {
+        let body = json!({ "kind": "old", "payload": payload });
+        let job = client.post("/v1/jobs", &body).unwrap().is(201);
+        let id = job["job"]["id"].as_str().unwrap().to_owned();
+        client.post(&format!("/v1/jobs/{id}/cancel"), &json!({})).unwrap().is(200);
+        id
+    };
+    let mut ids: Vec<String> = (0..n).map(|_| one()).collect();
+    ids.sort();
+    ids
+}
+
+/// Changes how long finished jobs are kept, which is acted on at once.
+fn keep(client: &mut Client, keep: &str) {
+    let state = client.get("/v1/settings").unwrap().is(200);
+    let settings = json!({ "retention": [{ "keep": keep }] });
+    let body = json!({ "settings": settings, "expected_version": state["version"] });
+    client.send("PUT", "/v1/settings", "", &body.to_string()).unwrap().is(200);
+}
+
+fn serve(place: &Place, archive: &Path) -> Served {
+    let address = free_address();
+    let archive = archive.display().to_string();
+    let words = ["serve", "--unsafe", "--listen", &address, "--archive", &archive];
+    Served::start(place.command(&words), place.folder(), &address)
+}
+
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let all = std::fs::read_dir(folder).into_iter().flatten().map(|entry| entry.unwrap().path());
+    all.filter(|path| path.extension().is_some_and(|e| e == ending)).collect()
+}
+
+/// The ids in an archive, in order.
+fn archived(folder: &Path) -> Vec<String> {
+    let mut ids = Vec::new();
+    for path in files(folder, "zst") {
+        let mut text = String::new();
+        let file = std::fs::File::open(path).unwrap();
+        StreamingDecoder::new(file).unwrap().read_to_string(&mut text).unwrap();
+        let id = |line: &str| {
+            let job: Value = serde_json::from_str(line).unwrap();
+            job["id"].as_str().unwrap().to_owned()
+        };
+        ids.extend(text.lines().map(id));
+    }
+    ids.sort();
+    ids
+}
+
+/// Whether a job is in the store.
+fn is_here(client: &mut Client, id: &str) -> bool {
+    let reply = client.get(&format!("/v1/jobs/{id}")).unwrap();
+    reply.status == 200 && reply.body["archived"] != true
+}
+
+/// A session that keeps purges from writing, as long as it lives. Reads and leaders go on.
+fn hold_up_purges(place: &Place) -> (tokio::runtime::Runtime, tokio_postgres::Client) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let connected = runtime.block_on(tokio_postgres::connect(&place.url, tokio_postgres::NoTls));
+    let (client, connection) = connected.unwrap();
+    runtime.spawn(connection);
+    let lock = "BEGIN; LOCK TABLE windlass.approvals IN SHARE MODE";
+    runtime.block_on(client.batch_execute(lock)).unwrap();
+    (runtime, client)
+}
+
+/// T9: a server that is killed between archive and removal loses nothing, and the next one archives nothing again. A job that
+/// was redriven meanwhile stays.
+#[test]
+fn a_server_killed_between_archive_and_removal_loses_nothing() {
+    let place = Place::postgres();
+    let archive = place.folder().join("archive");
+    let mut served = serve(&place, &archive);
+    let ids = ended(&mut served.client(), 5, &json!({ "n": 1 }));
+    let holds = hold_up_purges(&place);
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    keep(&mut served.client(), "1s");
+    until("the jobs are archived", || files(&archive, "zst").len() == 1);
+    served.kill();
+    assert_eq!((archived(&archive), files(&archive, "pending").len()), (ids.clone(), 1));
+    drop(holds);
+    let redriven = place.command(&["jobs", "redrive", &ids[0]]).status().unwrap();
+    assert!(redriven.success(), "nothing was removed");
+    let served = serve(&place, &archive);
+    let mut client = served.client();
+    until("they are removed", || ids[1..].iter().all(|id| !is_here(&mut client, id)));
+    until("the note is gone", || files(&archive, "pending").is_empty());
+    assert!(is_here(&mut client, &ids[0]), "it lives");
+    assert_eq!(archived(&archive), ids, "once each");
+    place.is_sound();
+}
+
+/// T9: while the archive is full nothing is removed; the metric, the log and the doctor say so, and it goes on once there is
+/// room.
+#[test]
+fn nothing_is_removed_while_the_archive_is_full() {
+    let place = Place::postgres();
+    let archive = place.folder().join("archive");
+    let letter = |n: u32| char::from(b'a' + (n.wrapping_mul(2_654_435_761) >> 24) as u8 % 26);
+    let noise: String = (0..100_000u32).map(|n| letter(n ^ (n << 13))).collect();
+    let address = free_address();
+    // No file may grow beyond 64 KiB: as on a full disk, the write fails in the middle of the file.
+    let limited = "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\"";
+    let mut full = Command::new("sh");
+    full.args(["-c", limited, env!("CARGO_BIN_EXE_windlass"), "serve", "--unsafe", "--listen", &address]);
+    full.args(["--archive", "archive"]).current_dir(place.folder()).env("WINDLASS_STORE", &place.url);
+    let served = Served::start(full, place.folder(), &address);
+    let ids = ended(&mut served.client(), 3, &json!(noise));
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    keep(&mut served.client(), "1s");
+    let failing = |served: &Served| {
+        let text = served.client().get("/metrics").unwrap().text;
+        text.lines().any(|line| line == "windlass_retention_failing 1")
+    };
+    until("it is said", || failing(&served));
+    for id in &ids {
+        assert!(is_here(&mut served.client(), id), "nothing is removed");
+    }
+    assert_eq!(archived(&archive), Vec::<String>::new());
+    assert_eq!(files(&archive, "part"), Vec::<PathBuf>::new(), "half a file does not stay");
+    assert!(served.log().contains("finished jobs stay in the store"), "{}", served.log());
+    drop(served);
+    let served = serve(&place, &archive);
+    let mut client = served.client();
+    until("they are removed", || ids.iter().all(|id| !is_here(&mut client, id)));
+    assert_eq!(archived(&archive), ids);
+    std::fs::write(place.folder().join("file"), "no folder").unwrap();
+    let doctor = place.command(&["doctor", "--json", "--archive", "file/archive"]).output().unwrap();
+    let found: Value = serde_json::from_slice(&doctor.stdout).unwrap();
+    let archive = found["findings"].as_array().unwrap().iter().find(|one| one["check"] == "archive").unwrap();
+    assert_eq!(archive["level"], "problem", "{found}");
+}
+
+/// T9: an archived job is answered from the archive while it can be read, and else named with its archive; it can be put back,
+/// once, as it was.
+#[test]
+fn an_archived_job_is_shown_and_restored() {
+    for place in [Place::sqlite(), Place::postgres()] {
+        let archive = place.folder().join("archive").display().to_string();
+        let run = |words: &[&str]| {
+            let ran = place.command(words).output().unwrap();
+            (
+                ran.status.code().unwrap(),
+                String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned(),
+            )
+        };
+        let json = |words: &[&str]| -> Value {
+            let (code, text) = run(&[words, &["--json"]].concat());
+            assert_eq!(code, 0, "{text}");
+            serde_json::from_str(&text).unwrap()
+        };
+        let served = serve(&place, Path::new(&archive));
+        let mut client = served.client();
+        let wish = json!({ "kind": "greet", "payload": { "to": "ann" }, "tags": ["x"] });
+        let made = client.post("/v1/jobs", &wish).unwrap().is(201);
+        let id = made["job"]["id"].as_str().unwrap().to_owned();
+        let claim = json!({ "queues": ["default"], "worker_id": "w" });
+        let token = client.post("/v1/claim", &claim).unwrap().is(200)["jobs"][0]["lease"]["token"].clone();
+        let said = json!({ "lease_token": token, "lines": ["said"] });
+        client.post(&format!("/v1/jobs/{id}/logs"), &said).unwrap();
+        let result = json!({ "lease_token": token, "result": [1, 2] });
+        client.post(&format!("/v1/jobs/{id}/complete"), &result).unwrap().is(200);
+        let before = client.get(&format!("/v1/jobs/{id}")).unwrap().is(200);
+        let events = client.get(&format!("/v1/jobs/{id}/events")).unwrap().is(200);
+        assert_eq!(before["status"], "completed", "{before}");
+        drop(served);
+        json(&["prune", "--older-than", "0s", "--archive", &archive]);
+        let shown = json(&["jobs", "show", &id, "--archive", &archive]);
+        assert_eq!(shown["archived"], true);
+        let plain = |mut job: Value| {
+            job.as_object_mut().unwrap().remove("archived");
+            job
+        };
+        assert_eq!(plain(shown), before, "as it was");
+        let (code, told) = run(&["jobs", "show", &id]);
+        assert!(code == 3 && told.contains("was archived in jobs-"), "{told}");
+        let served = serve(&place, Path::new(&archive));
+        let through = served.client().get(&format!("/v1/jobs/{id}")).unwrap().is(200);
+        assert_eq!((&through["archived"], &through["payload"]["to"]), (&json!(true), &json!("ann")));
+        let early = served.client().get(&format!("/v1/jobs/{id}?at_version=1")).unwrap().is(200);
+        assert_eq!((&early["status"], &early["archived"]), (&json!("pending"), &json!(true)));
+        let log = served.client().get(&format!("/v1/jobs/{id}/events")).unwrap();
+        let gone = log.refused(410, "job_purged");
+        assert!(gone["archive"].as_str().unwrap().starts_with("jobs-"), "{gone}");
+        drop(served);
+        std::fs::rename(&archive, place.folder().join("away")).unwrap();
+        let (code, told) = run(&["jobs", "show", &id, "--archive", &archive]);
+        assert!(code == 3 && told.contains("was archived in jobs-"), "{told}");
+        assert_eq!(run(&["restore", &id, "--archive", &archive]).0, 3);
+        std::fs::rename(place.folder().join("away"), &archive).unwrap();
+        assert_eq!(json(&["restore", &id, "--archive", &archive])["status"], "completed");
+        let back = json(&["jobs", "show", &id]);
+        for member in ["status", "payload", "result", "finished_at", "tags", "attempt"] {
+            assert_eq!(back[member], before[member], "{member}");
+        }
+        let served = serve(&place, Path::new(&archive));
+        let log = served.client().get(&format!("/v1/jobs/{id}/events")).unwrap().is(200);
+        drop(served);
+        let kept = |log: &Value| log["events"].as_array().map(|all| all[..3].to_vec());
+        assert_eq!(kept(&log), kept(&events));
+        assert_eq!(log["events"][3]["type"], "job_restored");
+        assert!(run(&["jobs", "logs", &id]).1.contains("said"));
+        let (code, told) = run(&["restore", &id, "--archive", &archive]);
+        assert!(code == 0, "the same again changes nothing: {told}");
+        place.is_sound();
+        json(&["prune", "--older-than", "0s", "--archive", &archive]);
+        assert_eq!(json(&["jobs", "show", &id, "--archive", &archive])["version"], json!(4));
+    }
+}

@@ -1,0 +1,54 @@
+//! Where finished jobs go before they leave the store: segments of JSON lines, packed with zstd.
+//!
+//! A segment holds up to 1,000 jobs. Its jobs are noted before it gets its name, and removed from the store only once it is
+//! durable. Whatever dies in between, the next run finds the note: jobs that are in a segment are removed without being
+//! archived again. A job that is archived twice all the same, by two processes at once or because it changed, is known by
+//! its id and version.
+
+mod directory;
+mod line;
+mod read;
+mod segment;
+
+pub use directory::Directory;
+pub use read::{find, find_anywhere};
+pub use segment::{Segment, SegmentWriter, find_interrupted, read_segment, segments};
+
+use async_trait::async_trait;
+use std::fmt;
+use std::io;
+
+/// A place that keeps named objects. What [`Archive::put`] has answered for is durable.
+#[async_trait]
+pub trait Archive: fmt::Debug + Send + Sync {
+    /// Where it is, for people.
+    fn place(&self) -> String;
+    /// Keeps an object, whole or not at all, and durably. The name is new.
+    async fn put(&self, name: &str, bytes: Vec<u8>) -> Result<(), ArchiveError>;
+    /// An object; none if there is none of this name.
+    async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ArchiveError>;
+    /// The names of all objects.
+    async fn list(&self) -> Result<Vec<String>, ArchiveError>;
+    /// Removes an object, if it is there.
+    async fn remove(&self, name: &str) -> Result<(), ArchiveError>;
+}
+
+/// The archive is full, away, or not what it should be. Nothing was removed for what it did not take.
+#[derive(Debug, thiserror::Error)]
+#[error("{what} cannot be {tried}: {error}")]
+pub struct ArchiveError {
+    /// The object or the place, as people know it.
+    pub what: String,
+    /// What was tried: written, read, removed.
+    pub tried: &'static str,
+    /// Why not.
+    #[source]
+    pub error: io::Error,
+}
+
+impl ArchiveError {
+    /// Says what could not be done to what.
+    pub fn new(what: impl fmt::Display, tried: &'static str, error: io::Error) -> Self {
+        Self { what: what.to_string(), tried, error }
+    }
+}

@@ -1,0 +1,129 @@
+//! An archived job read back from its line.
+
+use super::{Archive, ArchiveError, read_segment, segments};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::io;
+use windlass_core::lease::unhex;
+use windlass_core::{
+    Actor, Event, EventKind, Invalid, Job, JobId, Key, LeaseHash, LogLine, Payload, Timestamp,
+};
+use windlass_store::Archived;
+
+/// A job as [`line`](super::line::line) writes it. Of the row only the id is read: the row is the fold of the log.
+#[derive(Deserialize)]
+struct Line<'a> {
+    id: String,
+    #[serde(borrow)]
+    events: Vec<EventLine<'a>>,
+    logs: Vec<LogEntry>,
+}
+
+#[derive(Deserialize)]
+struct EventLine<'a> {
+    version: i64,
+    at: String,
+    r#type: String,
+    actor: String,
+    attempt: i32,
+    generation: i32,
+    lease: Option<String>,
+    key: Option<String>,
+    #[serde(borrow)]
+    detail: Option<&'a RawValue>,
+    detail_text: Option<String>,
+    #[serde(borrow)]
+    payload: Option<&'a RawValue>,
+    payload_text: Option<String>,
+    payload_hex: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct LogEntry {
+    n: i64,
+    at: String,
+    attempt: i32,
+    line: String,
+}
+
+/// Finds a job in a part of the archive, at its newest version there; none if it is not there.
+///
+/// # Errors
+/// If the archive cannot be read, or its line of the job does not read back.
+pub async fn find(archive: &dyn Archive, part: &str, id: JobId) -> Result<Option<Archived>, ArchiveError> {
+    let Some(lines) = read_segment(archive, part).await? else { return Ok(None) };
+    let wrong =
+        |why: String| ArchiveError::new(part, "read", io::Error::new(io::ErrorKind::InvalidData, why));
+    let text = std::str::from_utf8(&lines).map_err(|e| wrong(e.to_string()))?;
+    // Every line begins with its format and its id.
+    let head = format!("{{\"format\":\"windlass.job.1\",\"id\":\"{id}\"");
+    let mut found: Option<Archived> = None;
+    for line in text.lines().filter(|line| line.starts_with(&head)) {
+        let job = read(line).map_err(wrong)?;
+        if found.as_ref().is_none_or(|other| other.job.version < job.job.version) {
+            found = Some(job);
+        }
+    }
+    Ok(found)
+}
+
+/// Finds a job in the whole archive, newest part first.
+///
+/// # Errors
+/// If the archive cannot be read.
+pub async fn find_anywhere(
+    archive: &dyn Archive,
+    id: JobId,
+) -> Result<Option<(String, Archived)>, ArchiveError> {
+    for part in segments(archive).await? {
+        if let Some(found) = find(archive, &part, id).await? {
+            return Ok(Some((part, found)));
+        }
+    }
+    Ok(None)
+}
+
+/// A job from its line.
+pub(crate) fn read(line: &str) -> Result<Archived, String> {
+    let line: Line<'_> = serde_json::from_str(line).map_err(|e| e.to_string())?;
+    let told = |invalid: Invalid| invalid.to_string();
+    let id = JobId::parse(&line.id).map_err(told)?;
+    let events = line.events.into_iter().map(|event| event_of(id, event));
+    let events = events.collect::<Result<Vec<Event>, String>>()?;
+    let log = |entry: LogEntry| {
+        let at = Timestamp::parse("at", &entry.at).map_err(told)?;
+        Ok(LogLine { n: entry.n, at, attempt: entry.attempt, line: entry.line })
+    };
+    let logs = line.logs.into_iter().map(log).collect::<Result<Vec<LogLine>, String>>()?;
+    let job = Job::fold(&events).ok_or("its log does not begin with job_created")?;
+    Ok(Archived { job, events, logs })
+}
+
+fn event_of(job: JobId, line: EventLine<'_>) -> Result<Event, String> {
+    let told = |invalid: Invalid| invalid.to_string();
+    let detail = line.detail.map(|raw| raw.get().to_owned()).or(line.detail_text);
+    let what = EventKind::read(&line.r#type, detail.as_deref())
+        .unwrap_or_else(|stored| EventKind::Unreadable(Box::new(stored)));
+    let json = line.payload.map(|raw| raw.get().to_owned()).or(line.payload_text);
+    let payload = match (json, line.payload_hex) {
+        (Some(json), _) => Some(Payload::stored(json.into_bytes(), true)),
+        (None, Some(hex)) => Some(Payload::stored(unhex(&hex).ok_or("a payload is not hex")?, false)),
+        (None, None) => None,
+    };
+    let lease = |hex: String| {
+        let hash = unhex(&hex).and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
+        hash.map(LeaseHash).ok_or("a lease is not hex")
+    };
+    Ok(Event {
+        job,
+        version: line.version,
+        at: Timestamp::parse("at", &line.at).map_err(told)?,
+        actor: Actor::try_from(line.actor).map_err(told)?,
+        attempt: line.attempt,
+        generation: line.generation,
+        lease: line.lease.map(lease).transpose()?,
+        key: line.key.map(|key| Key::parse("key", key)).transpose().map_err(told)?,
+        what,
+        payload,
+    })
+}
