@@ -313,8 +313,11 @@ def watching():
     job = enqueue()
     page = ok("GET", f"/v1/feed?after={begun}&wait=30s&kind={KIND}", headers={"accept": "application/json"})
     assert page["events"][0]["job_id"] == job
-    for path in ("/healthz", "/readyz", "/metrics", "/openapi.json", "/", "/approve", "/static/page.css", "/errors/invalid"):
+    for path in ("/healthz", "/readyz", "/metrics", "/openapi.json", "/", "/approve", "/errors/invalid"):
         ok("GET", path)
+    style = next(part for part in ok("GET", "/").split('"') if part.endswith("/page.css"))
+    assert style.startswith("static/"), style
+    ok("GET", f"/{style}")
 
 
 def keys():

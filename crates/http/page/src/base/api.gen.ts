@@ -223,6 +223,8 @@ export interface components {
              * @description How many finished steps are on record. Only in a claim's answer.
              */
             steps_recorded?: number | null;
+            /** @description True if it left the store, and this comes from the archive. */
+            archived?: boolean | null;
             /** @description When it was enqueued. */
             created_at: components["schemas"]["Time"];
             started_at?: components["schemas"]["Time"] | null;
@@ -1481,6 +1483,102 @@ export interface components {
             /** @description Whether a webhook with its id came before. */
             deduped: boolean;
         };
+        /** @description Every subscription, by name. */
+        Subscriptions: {
+            subscriptions: components["schemas"]["Subscription"][];
+        };
+        /** @description A subscription as it stands. */
+        Subscription: {
+            /** @description Its name. */
+            name: string;
+            /** @description Where to. Only operators see more than the host. */
+            url: string;
+            queues: string[];
+            kinds: string[];
+            types: string[];
+            statuses: string[];
+            /** @description Where it begins: `now` or `start`. */
+            from: string;
+            timeout?: components["schemas"]["Span"] | null;
+            give_up_after: components["schemas"]["Span"];
+            /** @description The exchange of a broker. */
+            exchange?: string | null;
+            mandatory?: boolean | null;
+            /** @description The queue of a broker whose messages are taken in. */
+            consume?: string | null;
+            enqueue?: components["schemas"]["MessageJob"] | null;
+            dead_letter?: string | null;
+            /** @description `on`, `failing` or `paused`. */
+            status: string;
+            /** @description Why it is failing or paused. */
+            why?: string | null;
+            since?: components["schemas"]["Time"] | null;
+            moved_at?: components["schemas"]["Time"] | null;
+            /**
+             * Format: int64
+             * @description Grows with every change by a person.
+             */
+            version: number;
+            created_at: components["schemas"]["Time"];
+            updated_at: components["schemas"]["Time"];
+            /** @description The secret of its webhooks, in the answer to the request that made it and never again. */
+            secret?: string | null;
+        };
+        /** @description The job that a message becomes, with the message's body as its payload and the message's id as its unique key. */
+        MessageJob: {
+            /** @description Its queue. */
+            queue: string;
+            /** @description Its kind. */
+            kind: string;
+        };
+        /** @description A subscription: which events, and where to. */
+        NewSubscription: {
+            /**
+             * @description `https://…` or `http://…`: each event is POSTed there, signed as Standard Webhooks says. `amqp://USER@HOST/VHOST` or
+             *     `amqps://…`: each is published to RabbitMQ.
+             */
+            url: string;
+            /**
+             * @description The secret that webhooks are signed with (`whsec_…`), or the broker's password. What is left out stays as it is; a
+             *     new webhook gets one.
+             */
+            secret?: string | null;
+            /** @description Events of jobs in these queues; of all when empty. */
+            queues?: string[];
+            /** @description Events of jobs of these kinds; of all when empty. */
+            kinds?: string[];
+            /** @description Events of these types; of all when empty. */
+            types?: string[];
+            /** @description Events by which a job came to stand here; all when empty. */
+            statuses?: string[];
+            /** @description Where it begins, and begins again after a restore: `now` or `start`; now. */
+            from?: string | null;
+            timeout?: components["schemas"]["Span"] | null;
+            give_up_after?: components["schemas"]["Span"] | null;
+            /** @description The topic exchange of a broker; `windlass`. The routing key is QUEUE.KIND.TYPE. */
+            exchange?: string | null;
+            /** @description Whether an event for which the broker has no queue is kept and tried again, rather than dropped; true. */
+            mandatory?: boolean | null;
+            /** @description The other way round: a queue of the broker whose messages are taken in. It must be there. */
+            consume?: string | null;
+            enqueue?: components["schemas"]["MessageJob"] | null;
+            /** @description The exchange that takes messages that can never be dealt with; `windlass.dead`. It is declared, with a queue of its name. */
+            dead_letter?: string | null;
+            /**
+             * Format: int64
+             * @description Only if it is at this version; 0 if it must not be there.
+             */
+            expected_version?: number | null;
+        };
+        /** @description That it is gone. */
+        SubscriptionRemoved: {
+            removed: string;
+        };
+        /** @description Why a subscription is paused. */
+        PauseSubscription: {
+            /** @description For those who look. */
+            reason?: string | null;
+        };
         /** @description The settings as they stand. */
         SettingsState: {
             /** @description What is in force. */
@@ -1500,10 +1598,21 @@ export interface components {
             missed_after: components["schemas"]["Span"];
             /** Format: int32 */
             missed_max: number;
+            reassign_after: components["schemas"]["Span"];
             trigger_events_kept: components["schemas"]["Span"];
             webhook_tolerance: components["schemas"]["Span"];
             /** Format: int32 */
             webhooks_per_minute: number;
+            retention: components["schemas"]["RetentionRule"][];
+            retention_archive: boolean;
+            tombstones_kept?: components["schemas"]["Span"] | null;
+        };
+        /** @description How long some finished jobs are kept. */
+        RetentionRule: {
+            status?: string | null;
+            queue?: string | null;
+            kind?: string | null;
+            keep?: components["schemas"]["Span"] | null;
         };
         /** @description Settings to put in force. */
         PutSettings: {
@@ -1524,6 +1633,7 @@ export interface components {
              * @description The most missed slots that any schedule makes up for in one go; 1000.
              */
             missed_max?: number | null;
+            reassign_after?: components["schemas"]["Span"] | null;
             trigger_events_kept?: components["schemas"]["Span"] | null;
             webhook_tolerance?: components["schemas"]["Span"] | null;
             /**
@@ -1531,6 +1641,21 @@ export interface components {
              * @description How many webhooks one trigger takes per minute and server; 600.
              */
             webhooks_per_minute?: number | null;
+            /** @description How long finished jobs are kept, by rules of which the most specific decides; for ever without one. */
+            retention?: components["schemas"]["NewRetentionRule"][] | null;
+            /** @description Whether a finished job is written to the archive before it is removed; yes. */
+            retention_archive?: boolean | null;
+            tombstones_kept?: components["schemas"]["Span"] | null;
+        };
+        /** @description How long some finished jobs are kept. */
+        NewRetentionRule: {
+            /** @description Jobs that ended so: completed, failed, timed_out or cancelled; all when left out. */
+            status?: string | null;
+            /** @description Jobs of this queue; all when left out. */
+            queue?: string | null;
+            /** @description Jobs of this kind; all when left out. */
+            kind?: string | null;
+            keep?: components["schemas"]["Span"] | null;
         };
         /** @description How everything stands at one moment. */
         Now: {
