@@ -91,9 +91,8 @@ impl Twins {
             Act::Append { .. } | Act::Progress { .. } | Act::Step { .. } | Act::WriteLogs { .. } => {
                 self.writes(act).await?;
             }
-            Act::Cancel { .. } | Act::Redrive { .. } | Act::Fork { .. } | Act::Purge { .. } => {
-                self.operates(act).await?;
-            }
+            Act::Cancel { .. } | Act::Redrive { .. } | Act::Fork { .. } => self.operates(act).await?,
+            Act::Purge { .. } | Act::Restore { .. } => self.removes(act).await?,
             Act::Signal { .. } | Act::Ask { .. } | Act::Vote { .. } => self.waits(act).await?,
             Act::AcquireTerm { .. } | Act::RenewTerm { .. } | Act::ResignTerm { .. } => {
                 self.terms(act).await?
@@ -278,11 +277,31 @@ impl Twins {
                 self.forks.push((from, id));
                 self.ids.extend(answer.is_ok().then_some(id));
             }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Every second job is archived before it goes.
+    async fn removes(&mut self, act: &Act) -> Turned {
+        match act {
             Act::Purge { job, behind } => {
                 let job = self.job(*job);
                 let version = both!(self, job, job).map_or(0, |v| v.job.version);
-                let purged = both!(self, purge, Purge { jobs: vec![(job, version - behind)], archive: None });
+                let events =
+                    both!(self, events, ReadEvents { job, after: 0, limit: 1_000, newest_first: false });
+                let logs = both!(self, logs, ReadLogs { job, after: 0, limit: 1_000 });
+                let archive = (version % 2 == 0).then(|| "part".to_owned());
+                let purged = both!(self, purge, Purge { jobs: vec![(job, version - behind)], archive });
                 self.tells("purge", purged[0].is_ok());
+                if purged[0].is_ok() {
+                    self.archived.push(Restore { events, logs, actor: operator() });
+                }
+            }
+            Act::Restore { removed } => {
+                let Some(restore) = at_place(&self.archived, *removed).cloned() else { return Ok(()) };
+                let restored = both!(self, restore, restore);
+                self.tells("restore", matches!(restored, Ok(Done::Moved(..))));
             }
             _ => {}
         }

@@ -101,6 +101,7 @@ pub fn on_jobs() -> BoxedStrategy<Act> {
         ),
         1 => (shown(), 0..3usize).prop_map(|(lease, lines)| Act::WriteLogs { lease, lines }),
         1 => (place(), 0..2i64).prop_map(|(job, behind)| Act::Purge { job, behind }),
+        1 => place().prop_map(|removed| Act::Restore { removed }),
         1 => (place(), 0..8i64).prop_map(|(job, version)| Act::Look { job, version }),
     ]
     .boxed()

@@ -197,6 +197,9 @@ pub enum Act {
         job: Place,
         behind: i64,
     },
+    Restore {
+        removed: Place,
+    },
     PauseQueue {
         queue: usize,
         pause: bool,

@@ -11,7 +11,7 @@ use windlass_core::{
     ApprovalId, Backoff, Event, Facts, FeedCursor, JobId, LeaseMs, NewJob, Payload, RunAt, Secret, Timestamp,
     Token, Unique, Version, Who,
 };
-use windlass_store::{Now, ReadFeed, Store, StoreResult};
+use windlass_store::{Now, ReadFeed, Restore, Store, StoreResult};
 
 use super::plan::{Place, Shown, Spec};
 use super::sql::SqlApi;
@@ -34,6 +34,8 @@ pub struct Twins {
     pub approvals: Vec<(ApprovalId, LinkToken)>,
     pub assignments: Vec<(JobId, Version, Who, i64)>,
     pub forks: Vec<(JobId, JobId)>,
+    /// What was removed, as an archive would hold it.
+    pub archived: Vec<Restore>,
     pub epoch: i64,
     pub last_secret: Secret,
     counter: u64,
@@ -86,6 +88,7 @@ impl Twins {
             approvals: vec![],
             assignments: vec![],
             forks: vec![],
+            archived: vec![],
             epoch: 0,
             last_secret: Secret([0; 32]),
             counter: 0,

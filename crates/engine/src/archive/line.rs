@@ -88,7 +88,7 @@ mod tests {
         let name = |text: &str| Name::parse("name", text).unwrap();
         let facts = Facts::new(name("work"), name("default"));
         let event = |version, what, payload| Event {
-            job: JobId::from_bytes([7; 16]),
+            job: JobId::from_bytes([7, 7, 7, 7, 7, 7, 0x70, 7, 0x80, 7, 7, 7, 7, 7, 7, 7]),
             version,
             at: Timestamp::from_micros(version),
             actor: Actor::api(),
