@@ -429,7 +429,7 @@ pub async fn a_large_claim_is_held_like_a_small_one(bed: Bed) {
         claimed.sort_by_key(|held| held.job.id);
         claimed
     };
-    assert_eq!(by_id(ask(16, at(40_002)).await), by_id(second.clone()), "a repeat");
+    assert_eq!(ask(16, at(40_002)).await, by_id(second.clone()), "a repeat comes in the order of ids");
     for held in &second {
         bed.settles(held, completes(), at(40_003)).await.expect("completed");
     }

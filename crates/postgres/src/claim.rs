@@ -172,10 +172,12 @@ pub(crate) async fn recover(
 
 async fn hold_again(
     connections: &Arc<Connections>,
-    ids: Vec<(JobId, Option<i64>)>,
+    mut ids: Vec<(JobId, Option<i64>)>,
     claim: Claim,
     now: Now,
 ) -> StoreResult<Vec<Claimed>> {
+    // One order on every store.
+    ids.sort_unstable();
     let (again, lost) = {
         let claim = claim.clone();
         connections
