@@ -28,7 +28,7 @@ check: ## formatting, lints, licences and sources of dependencies
 			"install it with: cargo install cargo-deny --locked" >&2; fi
 
 page: ## build the page from crates/http/page/src; needs node and npm, and only who changes it
-	cd crates/http/page && npm ci --ignore-scripts --no-audit --no-fund && node build.mjs
+	cd crates/http/page && npm install --no-save --ignore-scripts --no-audit --no-fund && node build.mjs
 
 msrv: ## the library with the oldest compiler that it promises
 	@scripts/msrv

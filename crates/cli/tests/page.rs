@@ -58,7 +58,12 @@ fn folder() -> PathBuf {
 /// Plays a script against a server, doing what it asks for.
 fn play(serving: &mut Serving, script: &str, surroundings: &[(&str, &str)]) {
     let driver = folder().join("node_modules/playwright-core");
-    assert!(driver.exists(), "{} is missing; run `npm ci` in {}", driver.display(), folder().display());
+    assert!(
+        driver.exists(),
+        "{} is missing; run `npm install --no-save` in {}",
+        driver.display(),
+        folder().display()
+    );
     let mut command = Command::new("node");
     command.env("PAGE_URL", format!("http://{}", serving.address));
     command.arg(folder().join(script)).envs(surroundings.iter().copied());
@@ -79,7 +84,12 @@ fn play(serving: &mut Serving, script: &str, surroundings: &[(&str, &str)]) {
 fn the_built_page_is_what_its_sources_say() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../http/page");
     let tools = page.join("node_modules/vite");
-    assert!(tools.exists(), "{} is missing; run `npm ci` in {}", tools.display(), page.display());
+    assert!(
+        tools.exists(),
+        "{} is missing; run `npm install --no-save` in {}",
+        tools.display(),
+        page.display()
+    );
     let mut command = Command::new("node");
     command.arg(page.join("check.mjs")).stdin(Stdio::piped());
     if std::env::var_os("BLESS").is_some() {

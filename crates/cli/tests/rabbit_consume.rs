@@ -33,7 +33,7 @@ fn a_message_is_one_job_however_often_it_comes() {
         let mut first = place.serve();
         let second = place.serve();
         let client = &mut second.client();
-        // Two subscriptions would be two sources; one with the same name is the same source, whoever leads.
+        // Two subscriptions would be two sources; one with the same name is the same source under every leader.
         let dead = format!("dead-{}", place.name);
         let body = json!({
             "url": rabbit.url(), "secret": "guest", "consume": queue, "dead_letter": dead,

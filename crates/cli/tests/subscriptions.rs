@@ -110,7 +110,7 @@ impl Receiver {
             self.came.lock().unwrap().push(Came { path, id, body });
         }
         if answer.is_empty() {
-            // Until whoever asked is gone.
+            // Until the one who asked is gone.
             let _ = lines.read(&mut [0; 1]);
             return;
         }
