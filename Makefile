@@ -6,7 +6,7 @@ NEED_DENY := cargo deny --version >/dev/null 2>&1 || { \
 	echo "cargo-deny is missing; install it with: cargo install cargo-deny --locked" >&2; exit 1; }
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-pg18 check page msrv audit bless bench
+.PHONY: help run test test-pg18 hunt check page msrv audit bless bench
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -19,6 +19,9 @@ test: ## install what the tests need, then run every test and doctest
 
 test-pg18: ## the tests of the PostgreSQL store on PostgreSQL 18, which it gets
 	@scripts/test-pg18
+
+hunt: ## random lives on two stores at once, other ones than the suite's; ARGS="ROUNDS LIVES"
+	@scripts/hunt $(ARGS)
 
 check: ## formatting, lints, licences and sources of dependencies
 	cargo fmt --all --check

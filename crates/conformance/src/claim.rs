@@ -12,10 +12,12 @@ use windlass_core::decide::{Claim, Command, decide};
 use windlass_core::limits::{CLAIM_MAX, CRASHES_MAX};
 use windlass_core::wait::{WaitFor, WakeOutcome};
 use windlass_core::{
-    Actor, Done, JobId, LeaseMs, NewJob, Outcome, Refusal, RunAt, Secret, Status, Timestamp, Wake,
+    Actor, Count, Done, Filter, JobId, LeaseMs, NewJob, Outcome, Refusal, RunAt, Secret, Status, Timestamp,
+    Wake,
 };
 use windlass_store::{
-    Append, ClaimMany, ClaimOne, Claimed, Now, PauseQueue, Progress, RecordStep, Settle, SettleItem, Signal,
+    Append, ClaimMany, ClaimOne, Claimed, List, Now, PauseQueue, Progress, RecordStep, Settle, SettleItem,
+    Signal, Sweep,
 };
 
 /// This module's laws, as tests.
@@ -41,6 +43,7 @@ macro_rules! claim_laws {
             the_same_secret_again_returns_the_same_jobs,
             what_was_claimed_by_id_is_held_under_its_secret_too,
             the_same_secret_again_by_id_returns_the_same_job,
+            what_one_secret_takes_twice_is_held_once,
             a_secret_used_for_ever_makes_a_new_token_each_time,
             a_large_claim_is_held_like_a_small_one,
             a_jobs_own_lease_rules,
@@ -362,6 +365,48 @@ pub async fn the_same_secret_again_returns_the_same_jobs(bed: Bed) {
     let others = ask("v", 100, at(4)).await;
     assert_eq!(others.len(), 3);
     assert!(others.iter().all(|c| first.iter().all(|f| f.job.id != c.job.id)));
+}
+
+/// J7, R1, M15
+pub async fn what_one_secret_takes_twice_is_held_once(bed: Bed) {
+    let id = bed.a_job(at(0)).await;
+    let claim = claim_with("w", Bed::secret(4));
+    let many = ClaimMany { queues: vec![name("default")], kinds: vec![], max: 10, claim: claim.clone() };
+    // It goes back into the line each time, and what it was held under may still name it.
+    for n in 0..4 {
+        let held = if n % 2 == 0 {
+            bed.store.claim(many.clone(), at(n)).await.expect("the store answers")
+        } else {
+            let one = ClaimOne { job: id, claim: claim.clone() };
+            vec![bed.store.claim_one(one, at(n)).await.expect("the store answers").expect("claimed")]
+        };
+        assert_eq!(
+            held.iter().map(|c| (c.job.id, c.lease.attempt)).collect::<Vec<_>>(),
+            [(id, n as i32 + 1)]
+        );
+        assert_eq!(
+            bed.store.claim(many.clone(), at(n)).await.expect("the store answers"),
+            held,
+            "word for word"
+        );
+        for filter in [
+            Filter { statuses: vec![Status::Running], ..Filter::default() },
+            Filter { worker_id: Some(who("w")), ..Filter::default() },
+        ] {
+            let list = List { filter, cursor: None, limit: 10 };
+            let page = bed.store.jobs(list, at(n)).await.expect("the store answers").expect("a page");
+            assert_eq!(page.items.iter().map(|l| l.job.id).collect::<Vec<_>>(), [id], "listed once");
+        }
+        let counts = bed.store.counts(10, at(n)).await.expect("the store answers");
+        assert_eq!(counts.statuses, [(Status::Running, Count { n: 1, capped: false })]);
+        if n < 3 {
+            bed.settles(&held[0], Outcome::Release(RunAt::Now), at(n)).await.expect("released");
+        }
+    }
+    // Its lease runs out: it stands in line once.
+    bed.store.sweep(Sweep { limit: 100 }, at(40_000)).await.expect("the store answers");
+    assert_eq!(bed.claims_from("v", &["default"], 10, at(40_000)).await.len(), 1);
+    assert_eq!(bed.claims_from("u", &["default"], 10, at(40_000)).await, []);
 }
 
 /// J7, R1

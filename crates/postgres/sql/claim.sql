@@ -91,7 +91,8 @@ WITH moment AS MATERIALIZED (
 ), kept AS (
   INSERT INTO windlass.holds (claim, worker_id, check_at, nonce, ids)
   SELECT $11, $3, min(due_at), $14, array_agg(id) FROM moved HAVING count(*) > 0
-  ON CONFLICT (claim) DO UPDATE SET ids = holds.ids || excluded.ids, check_at = least(holds.check_at, excluded.check_at),
+  ON CONFLICT (claim) DO UPDATE SET check_at = least(holds.check_at, excluded.check_at),
+    ids = ARRAY(SELECT i FROM unnest(holds.ids) i WHERE i <> ALL (excluded.ids)) || excluded.ids,
     nonce = coalesce(excluded.nonce, holds.nonce),
     over = ARRAY(SELECT o FROM unnest(holds.over) o WHERE o <> ALL (excluded.ids))
 )

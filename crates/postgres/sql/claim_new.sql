@@ -30,7 +30,8 @@ WITH moment AS MATERIALIZED (
   SELECT id, 2, updated_at, 'job_claimed', 'worker:' || $2, 1, generation, lease_hash FROM moved
 ), kept AS (
   INSERT INTO windlass.holds (claim, worker_id, check_at, ids) SELECT $5, $2, due_at, ARRAY[id] FROM moved
-  ON CONFLICT (claim) DO UPDATE SET ids = holds.ids || excluded.ids, check_at = least(holds.check_at, excluded.check_at),
+  ON CONFLICT (claim) DO UPDATE SET check_at = least(holds.check_at, excluded.check_at),
+    ids = ARRAY(SELECT i FROM unnest(holds.ids) i WHERE i <> ALL (excluded.ids)) || excluded.ids,
     over = ARRAY(SELECT o FROM unnest(holds.over) o WHERE o <> ALL (excluded.ids))
 )
 SELECT updated_at FROM moved

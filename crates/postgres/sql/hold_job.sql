@@ -6,5 +6,6 @@ WITH unlined AS (
   WHERE j.id = $1 AND l.queue = j.queue AND l.priority = j.priority AND l.due_at = j.due_at AND l.id = j.id
 )
 INSERT INTO windlass.holds (claim, worker_id, check_at, ids) VALUES ($2, $3, $4, ARRAY[$1::uuid])
-ON CONFLICT (claim) DO UPDATE SET ids = holds.ids || excluded.ids, check_at = least(holds.check_at, excluded.check_at),
+ON CONFLICT (claim) DO UPDATE SET check_at = least(holds.check_at, excluded.check_at),
+  ids = ARRAY(SELECT i FROM unnest(holds.ids) i WHERE i <> ALL (excluded.ids)) || excluded.ids,
   over = ARRAY(SELECT o FROM unnest(holds.over) o WHERE o <> ALL (excluded.ids))

@@ -21,7 +21,8 @@ WITH stray AS (
   INSERT INTO windlass.holds (claim, worker_id, check_at, ids)
   SELECT claim, min(worker_id), min(due_at), array_agg(id) FROM lost WHERE status = 'running' AND claim IS NOT NULL
   GROUP BY claim
-  ON CONFLICT (claim) DO UPDATE SET ids = holds.ids || excluded.ids, check_at = least(holds.check_at, excluded.check_at),
+  ON CONFLICT (claim) DO UPDATE SET check_at = least(holds.check_at, excluded.check_at),
+    ids = ARRAY(SELECT i FROM unnest(holds.ids) i WHERE i <> ALL (excluded.ids)) || excluded.ids,
     over = ARRAY(SELECT o FROM unnest(holds.over) o WHERE o <> ALL (excluded.ids))
 )
 SELECT (SELECT count(*) FROM stray) + (SELECT count(*) FROM lost)

@@ -5,7 +5,8 @@ SELECT j.id, format('%s, in line %s times, held %s times', j.status, l.n, h.n) F
   SELECT count(*) AS n FROM windlass.line l
   WHERE l.queue = j.queue AND l.priority = j.priority AND l.due_at = j.due_at AND l.id = j.id
 ) l CROSS JOIN LATERAL (
-  SELECT count(*) AS n FROM windlass.holds h WHERE h.claim = j.claim AND j.status = 'running' AND j.id = ANY (h.ids)
+  SELECT count(*) AS n FROM windlass.holds h CROSS JOIN LATERAL unnest(h.ids) i (id)
+  WHERE h.claim = j.claim AND j.status = 'running' AND i.id = j.id
 ) h WHERE j.due_at IS NOT NULL AND l.n + h.n <> 1
 UNION ALL
 SELECT l.id, 'in line for ' || l.due_at FROM windlass.line l

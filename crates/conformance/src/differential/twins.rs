@@ -63,9 +63,24 @@ pub fn same<T: PartialEq + Debug>(
     match (left, right) {
         (Ok(left), Ok(right)) if left == right => Ok(left),
         (left, right) => Err(TestCaseError::fail(format!(
-            "{verb} differs for {request:#?}\nthe model answers {left:#?}\nthe store answers {right:#?}\n"
+            "{verb} differs for {request:?}\n{}",
+            difference(&format!("{left:#?}"), &format!("{right:#?}"))
         ))),
     }
+}
+
+/// The lines in which two answers differ, with a few before them: what is equal says nothing, and is long.
+fn difference(left: &str, right: &str) -> String {
+    let (left, right): (Vec<&str>, Vec<&str>) = (left.lines().collect(), right.lines().collect());
+    let begin = left.iter().zip(&right).take_while(|(l, r)| l == r).count();
+    let rest = left.len().min(right.len()) - begin;
+    let end = left.iter().rev().zip(right.iter().rev()).take(rest).take_while(|(l, r)| l == r).count();
+    let shown = |lines: &[&str]| lines[begin.saturating_sub(5)..lines.len() - end].join("\n");
+    format!(
+        "from line {begin} on\nthe model answers\n{}\nthe store answers\n{}\n",
+        shown(&left),
+        shown(&right)
+    )
 }
 
 /// What stands at a place, counted from the newest.
