@@ -2,19 +2,22 @@
 //! they come, so they are the same either way.
 
 use crate::fail::{Exit, Outcome};
-use crate::shape::{Doc, Reply, to_text};
+use crate::shape::{Reply, to_text};
 use crate::wire::{Request, Wire, encoded};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use windlass_core::lease::hex;
-use windlass_core::{ApprovalId, Fingerprint, JobId, Name, Payload, QueueDefaults, QueueMode, Who};
+use windlass_core::{ApprovalId, Fingerprint, JobId, Name, QueueDefaults, QueueMode, Who};
 use windlass_http::wire::control::{DecideBody, DecisionWord, NewKey, QueueBody, WorkerBody};
 use windlass_http::wire::new_job::NewJobShape;
 use windlass_http::wire::operate::{BulkBody, CancelBody, ForkBody, RedriveBody, SignalBody};
-use windlass_http::wire::schedule::ScheduleBody;
+use windlass_http::wire::schedule::{ApplyBody, BackfillBody, ScheduleBody};
+use windlass_http::wire::stats::{ProblemBody, RebuildBody};
+use windlass_http::wire::subscription::{PauseBody, SubscriptionBody};
 use windlass_http::wire::time::Span;
+use windlass_http::wire::trigger::{EventBody, TriggerBody};
 use windlass_store::{Hints, fresh};
 
 /// How long an answer may take.
@@ -28,6 +31,13 @@ const POLL: Duration = Duration::from_millis(500);
 
 /// Filters as they are typed: names and values.
 pub type Pairs = Vec<(String, String)>;
+
+/// Settings as they were read, with some changed: what a newer server has beside them goes back as it came.
+#[derive(Debug, Serialize)]
+struct SettingsAsRead<'a> {
+    settings: &'a Map<String, Value>,
+    expected_version: i64,
+}
 
 /// Everything a command may ask, answered in the words of the public API.
 #[derive(Debug)]
@@ -224,21 +234,13 @@ impl ApiClient {
     }
 
     /// `{dry_run, changes}`
-    pub async fn apply_schedules(
-        &self,
-        schedules: &Map<String, Value>,
-        prune: bool,
-        dry_run: bool,
-    ) -> Outcome<Reply> {
-        let mut doc = Doc::default();
-        doc.put("schedules", schedules).put("prune", prune).put("dry_run", dry_run);
-        self.put("/v1/schedules", &doc).await
+    pub async fn apply_schedules(&self, body: &ApplyBody) -> Outcome<Reply> {
+        self.put("/v1/schedules", body).await
     }
 
     /// `{dry_run, slots}`
-    pub async fn backfill(&self, name: &Name, body: &Value) -> Outcome<Reply> {
-        let path = format!("/v1/schedules/{}/backfill", encoded(name.as_str()));
-        self.send("POST", &path, Some(body.to_string())).await
+    pub async fn backfill(&self, name: &Name, body: &BackfillBody) -> Outcome<Reply> {
+        self.post(&format!("/v1/schedules/{}/backfill", encoded(name.as_str())), body).await
     }
 
     /// `{subscriptions}`
@@ -252,7 +254,7 @@ impl ApiClient {
     }
 
     /// The subscription as it is then.
-    pub async fn put_subscription(&self, name: &Name, body: &Doc) -> Outcome<Reply> {
+    pub async fn put_subscription(&self, name: &Name, body: &SubscriptionBody) -> Outcome<Reply> {
         self.put(&format!("/v1/subscriptions/{}", encoded(name.as_str())), body).await
     }
 
@@ -262,10 +264,8 @@ impl ApiClient {
     }
 
     /// The subscription as it is then.
-    pub async fn pause_subscription(&self, name: &Name, reason: Option<&str>) -> Outcome<Reply> {
-        let mut doc = Doc::default();
-        doc.put_some("reason", reason);
-        self.post(&format!("/v1/subscriptions/{}/pause", encoded(name.as_str())), &doc).await
+    pub async fn pause_subscription(&self, name: &Name, reason: Option<String>) -> Outcome<Reply> {
+        self.post(&format!("/v1/subscriptions/{}/pause", encoded(name.as_str())), &PauseBody { reason }).await
     }
 
     /// The subscription as it is then.
@@ -284,7 +284,7 @@ impl ApiClient {
     }
 
     /// The trigger as it is then.
-    pub async fn put_trigger(&self, name: &Name, body: &Doc) -> Outcome<Reply> {
+    pub async fn put_trigger(&self, name: &Name, body: &TriggerBody) -> Outcome<Reply> {
         self.put(&format!("/v1/triggers/{}", encoded(name.as_str())), body).await
     }
 
@@ -294,15 +294,8 @@ impl ApiClient {
     }
 
     /// `{event, deduped, payload_differs, jobs, problem}`
-    pub async fn fire_trigger(
-        &self,
-        name: &Name,
-        dedupe_key: Option<&str>,
-        payload: Option<&Payload>,
-    ) -> Outcome<Reply> {
-        let mut doc = Doc::default();
-        doc.put_some("dedupe_key", dedupe_key).put_bytes("payload", "payload_base64", payload);
-        self.post(&format!("/v1/triggers/{}", encoded(name.as_str())), &doc).await
+    pub async fn fire_trigger(&self, name: &Name, event: &EventBody) -> Outcome<Reply> {
+        self.post(&format!("/v1/triggers/{}", encoded(name.as_str())), event).await
     }
 
     /// `{events}`
@@ -314,7 +307,7 @@ impl ApiClient {
 
     /// `{secret, webhook}`
     pub async fn trigger_secret(&self, name: &Name) -> Outcome<Reply> {
-        self.post(&format!("/v1/triggers/{}/secret", encoded(name.as_str())), &Doc::default()).await
+        self.act(&format!("/v1/triggers/{}/secret", encoded(name.as_str()))).await
     }
 
     /// `{settings, version, changed_at, changed_by}`
@@ -324,9 +317,7 @@ impl ApiClient {
 
     /// The settings as they are then.
     pub async fn put_settings(&self, settings: &Map<String, Value>, expected_version: i64) -> Outcome<Reply> {
-        let mut doc = Doc::default();
-        doc.put("settings", settings).put("expected_version", expected_version);
-        self.put("/v1/settings", &doc).await
+        self.put("/v1/settings", &SettingsAsRead { settings, expected_version }).await
     }
 
     /// `{workers}`
@@ -366,7 +357,7 @@ impl ApiClient {
     }
 
     /// `{since}`
-    pub async fn rebuild_stats(&self, body: &Doc) -> Outcome<Reply> {
+    pub async fn rebuild_stats(&self, body: &RebuildBody) -> Outcome<Reply> {
         self.post("/v1/stats/rebuild", body).await
     }
 
@@ -383,7 +374,7 @@ impl ApiClient {
     }
 
     /// The problem as it is then.
-    pub async fn put_problem(&self, fingerprint: &Fingerprint, body: &Doc) -> Outcome<Reply> {
+    pub async fn put_problem(&self, fingerprint: &Fingerprint, body: &ProblemBody) -> Outcome<Reply> {
         self.put(&format!("/v1/problems/{fingerprint}"), body).await
     }
 

@@ -4,10 +4,10 @@ use crate::api_client::ApiClient;
 use crate::args::ProblemsCommand;
 use crate::fail::Outcome;
 use crate::out::Out;
-use crate::shape::Doc;
 use crate::show::{self, list, moment, text};
 use serde_json::Value;
 use windlass_core::Fingerprint;
+use windlass_http::wire::stats::{ProblemBody, StateWord};
 
 /// How many hours are shown of one problem.
 const HOURS: usize = 48;
@@ -27,13 +27,11 @@ pub async fn run(command: ProblemsCommand, door: &ApiClient, out: &Out) -> Outco
             show::reply(out, &reply, show_one);
             return Ok(());
         }
-        ProblemsCommand::Resolve(which) => (which, "resolved"),
-        ProblemsCommand::Mute(which) => (which, "muted"),
-        ProblemsCommand::Open(which) => (which, "open"),
+        ProblemsCommand::Resolve(which) => (which, StateWord::Resolved),
+        ProblemsCommand::Mute(which) => (which, StateWord::Muted),
+        ProblemsCommand::Open(which) => (which, StateWord::Open),
     };
-    let mut body = Doc::default();
-    body.put("state", state);
-    let reply = door.put_problem(&Fingerprint::parse(&which.fingerprint)?, &body).await?;
+    let reply = door.put_problem(&Fingerprint::parse(&which.fingerprint)?, &ProblemBody { state }).await?;
     show::reply(out, &reply, |out, problem| show_all(out, std::slice::from_ref(problem)));
     Ok(())
 }

@@ -5,9 +5,12 @@ use crate::args::{ApplyArgs, BackfillArgs};
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
 use crate::show::{self, list, text};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
 use std::io::Read;
 use windlass_core::Name;
+use windlass_http::wire::schedule::{ApplyBody, BackfillBody, ScheduleBody};
+use windlass_http::wire::time::Moment;
 
 /// What of a schedule a person wrote.
 const WRITTEN: [&str; 9] =
@@ -18,7 +21,8 @@ const FILE_MAX_BYTES: u64 = 16 << 20;
 /// Makes the schedules what a file says, all or none, and shows the difference.
 pub async fn apply(args: ApplyArgs, door: &ApiClient, out: &Out) -> Outcome {
     let schedules = declared(&args.file)?;
-    let reply = door.apply_schedules(&schedules, args.prune, args.dry_run).await?;
+    let body = ApplyBody { schedules, prune: args.prune, dry_run: args.dry_run };
+    let reply = door.apply_schedules(&body).await?;
     let changes = list(&reply.value, "changes");
     let changing = changes.iter().filter(|change| change["change"] != "unchanged").count();
     show::reply(out, &reply, |out, _| {
@@ -31,7 +35,7 @@ pub async fn apply(args: ApplyArgs, door: &ApiClient, out: &Out) -> Outcome {
 }
 
 /// The schedules of a file, by name.
-fn declared(path: &str) -> Outcome<Map<String, Value>> {
+fn declared(path: &str) -> Outcome<BTreeMap<String, ScheduleBody>> {
     let mut text = String::new();
     let read = if path == "-" {
         std::io::stdin().lock().take(FILE_MAX_BYTES).read_to_string(&mut text)
@@ -41,11 +45,15 @@ fn declared(path: &str) -> Outcome<Map<String, Value>> {
     read.map_err(|error| Failure::usage(format!("{path} cannot be read: {error}")))?;
     let table: toml::Table =
         toml::from_str(&text).map_err(|error| Failure::usage(format!("{path} is not TOML: {error}")))?;
-    let mut schedules = Map::new();
+    let mut schedules = BTreeMap::new();
     for (name, value) in table {
         match (name.as_str(), value) {
             ("schedules", toml::Value::Table(all)) => {
-                schedules = all.into_iter().map(|(name, schedule)| (name, as_json(schedule))).collect();
+                let one = |(name, schedule)| match serde_json::from_value(as_json(schedule)) {
+                    Ok(schedule) => Ok((name, schedule)),
+                    Err(error) => Err(Failure::usage(format!("{path} has [schedules.{name}] with {error}"))),
+                };
+                schedules = all.into_iter().map(one).collect::<Outcome<_>>()?;
             }
             (other, _) => {
                 let told = format!("{path} has [{other}]; each schedule is a table [schedules.NAME]");
@@ -108,8 +116,8 @@ fn fields(schedule: &Value) -> Map<String, Value> {
 /// Enqueues slots of the past that have no job yet.
 pub async fn backfill(args: BackfillArgs, door: &ApiClient, out: &Out) -> Outcome {
     let name = Name::parse("schedule", &args.name)?;
-    let body =
-        json!({ "from": args.from.0.to_string(), "to": args.to.0.to_string(), "dry_run": args.dry_run });
+    let (from, to) = (Moment::At(args.from.0), Moment::At(args.to.0));
+    let body = BackfillBody { from, to, dry_run: args.dry_run };
     let reply = door.backfill(&name, &body).await?;
     show::reply(out, &reply, |out, page| {
         let slots = list(page, "slots");

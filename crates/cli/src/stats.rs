@@ -5,12 +5,13 @@ use crate::args::{StatsArgs, StatsCommand};
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
 use crate::registry::show_queues;
-use crate::shape::{self, Doc};
 use crate::show::{self, list, moment, text};
 use crate::span::ago;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 use windlass_engine::{Level, Shutdown};
+use windlass_http::wire::stats::RebuildBody;
+use windlass_http::wire::time::Time;
 
 /// How many running jobs are shown at once.
 const RUNNING: usize = 20;
@@ -18,9 +19,7 @@ const RUNNING: usize = 20;
 /// `windlass stats`
 pub async fn stats(args: StatsArgs, door: &ApiClient, out: &Out) -> Outcome {
     if let Some(StatsCommand::Rebuild { since }) = args.command {
-        let mut body = Doc::default();
-        body.put_some("since", since.map(|at| shape::time(at.0)));
-        let reply = door.rebuild_stats(&body).await?;
+        let reply = door.rebuild_stats(&RebuildBody { since: since.map(|at| Time(at.0)) }).await?;
         show::reply(out, &reply, |out, _| {
             out.line("counted again by the server that leads, as soon as there is one")
         });

@@ -4,10 +4,11 @@ use crate::api_client::ApiClient;
 use crate::args::{NewSubscription, SubscriptionsCommand};
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
-use crate::shape::Doc;
 use crate::show::{self, list, moment, text};
 use serde_json::Value;
 use windlass_core::Name;
+use windlass_http::wire::subscription::{EnqueueShape, SubscriptionBody};
+use windlass_http::wire::time::Span;
 
 /// Runs one of them.
 pub async fn run(command: SubscriptionsCommand, door: &ApiClient, out: &Out) -> Outcome {
@@ -39,7 +40,7 @@ pub async fn run(command: SubscriptionsCommand, door: &ApiClient, out: &Out) -> 
             show::reply(out, &reply, |out, gone| out.line(format!("{} is removed", text(&gone["removed"]))));
         }
         SubscriptionsCommand::Pause { name, reason } => {
-            let reply = door.pause_subscription(&named(&name)?, reason.as_deref()).await?;
+            let reply = door.pause_subscription(&named(&name)?, reason).await?;
             show::reply(out, &reply, |out, one| show_all(out, std::slice::from_ref(one)));
         }
         SubscriptionsCommand::Resume(which) => {
@@ -50,30 +51,34 @@ pub async fn run(command: SubscriptionsCommand, door: &ApiClient, out: &Out) -> 
     Ok(())
 }
 
-fn body(new: NewSubscription) -> Outcome<Doc> {
+fn body(new: NewSubscription) -> Outcome<SubscriptionBody> {
     let secret = new.secret_file.map(|path| {
         let read = std::fs::read_to_string(&path);
-        let told = |e| Failure::usage(format!("the secret's file {} cannot be read: {e}", path.display()));
-        read.map(|text| text.trim().to_owned()).map_err(told)
+        let unread = |e| Failure::usage(format!("the secret's file {} cannot be read: {e}", path.display()));
+        read.map(|text| text.trim().to_owned()).map_err(unread)
     });
-    let span = |span: crate::span::Span| format!("{}ms", span.ms());
-    let mut doc = Doc::default();
-    doc.put("url", new.to).put_some("secret", secret.transpose()?);
-    doc.put("queues", new.queue).put("kinds", new.kind).put("types", new.r#type).put("statuses", new.status);
-    doc.put_some("from", new.from).put_some("timeout", new.timeout.map(span));
-    doc.put_some("give_up_after", new.give_up_after.map(span)).put_some("exchange", new.exchange);
-    if let Some(text) = new.enqueue {
-        let told = || Failure::usage(format!("--enqueue {text:?} must be QUEUE:KIND"));
-        let (queue, kind) = text.split_once(':').ok_or_else(told)?;
-        let mut job = Doc::default();
-        job.put("queue", queue).put("kind", kind);
-        doc.put("enqueue", job);
-    }
-    doc.put_some("consume", new.consume).put_some("dead_letter", new.dead_letter);
-    if new.drop_unroutable {
-        doc.put("mandatory", false);
-    }
-    Ok(doc)
+    let enqueue = new.enqueue.map(|text| match text.split_once(':') {
+        Some((queue, kind)) => Ok(EnqueueShape { queue: queue.to_owned(), kind: kind.to_owned() }),
+        None => Err(Failure::usage(format!("--enqueue {text:?} must be QUEUE:KIND"))),
+    });
+    let span = |span: crate::span::Span| Span::from_ms(span.ms());
+    Ok(SubscriptionBody {
+        url: new.to,
+        secret: secret.transpose()?,
+        queues: new.queue,
+        kinds: new.kind,
+        types: new.r#type,
+        statuses: new.status,
+        from: new.from,
+        timeout: new.timeout.map(span),
+        give_up_after: new.give_up_after.map(span),
+        exchange: new.exchange,
+        mandatory: new.drop_unroutable.then_some(false),
+        consume: new.consume,
+        enqueue: enqueue.transpose()?,
+        dead_letter: new.dead_letter,
+        expected_version: None,
+    })
 }
 
 fn show_all(out: &Out, subscriptions: &[Value]) {

@@ -5,11 +5,13 @@ use crate::args::{NewTrigger, TriggersCommand};
 use crate::enqueue::payload;
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
-use crate::shape::Doc;
 use crate::show::{self, list, moment, text};
 use serde_json::Value;
+use windlass_core::Name;
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
-use windlass_core::{Name, Payload};
+use windlass_http::wire::new_job::NewJobShape;
+use windlass_http::wire::raw::fields;
+use windlass_http::wire::trigger::{EventBody, TriggerBody};
 
 /// Runs one of them.
 pub async fn run(command: TriggersCommand, door: &ApiClient, out: &Out) -> Outcome {
@@ -35,8 +37,10 @@ pub async fn run(command: TriggersCommand, door: &ApiClient, out: &Out) -> Outco
             show::reply(out, &reply, |out, gone| out.line(format!("{} is removed", text(&gone["removed"]))));
         }
         TriggersCommand::Fire { name, dedupe_key, payload: typed } => {
-            let payload = payload(typed.as_deref(), PAYLOAD_MAX_BYTES)?;
-            let reply = door.fire_trigger(&named(&name)?, dedupe_key.as_deref(), payload.as_ref()).await?;
+            let brought = payload(typed.as_deref(), PAYLOAD_MAX_BYTES)?;
+            let (payload, payload_base64) = fields(brought.as_ref());
+            let reply =
+                door.fire_trigger(&named(&name)?, &EventBody { dedupe_key, payload, payload_base64 }).await?;
             show::reply(out, &reply, |out, fired| {
                 list(fired, "jobs").iter().for_each(|job| out.line(text(job)));
                 if fired["payload_differs"] == true {
@@ -67,23 +71,31 @@ pub async fn run(command: TriggersCommand, door: &ApiClient, out: &Out) -> Outco
     Ok(())
 }
 
-fn body(new: NewTrigger) -> Outcome<Doc> {
-    let mut doc = Doc::default();
-    if let Some(kind) = new.kind {
-        let mut job = Doc::default();
-        job.put("kind", kind).put("queue", new.queue).put_some("priority", new.priority);
-        job.put_some("max_retries", new.max_retries);
-        let template: Option<Payload> = payload(new.payload.as_deref(), PAYLOAD_MAX_BYTES)?;
-        job.put_bytes("payload", "payload_base64", template.as_ref());
-        doc.put("jobs", [job]);
-        return Ok(doc);
-    }
+fn body(new: NewTrigger) -> Outcome<TriggerBody> {
     let read = |text: &String| {
-        let read: Result<Value, _> = serde_json::from_str(text);
-        read.map_err(|error| Failure::usage(format!("--job {text:?} is not JSON: {error}")))
+        let read = serde_json::from_str(text);
+        read.map_err(|error| Failure::usage(format!("--job {text} is not a job as JSON: {error}")))
     };
-    doc.put("jobs", new.job.iter().map(read).collect::<Outcome<Vec<Value>>>()?);
-    Ok(doc)
+    let jobs = match new.kind {
+        None => new.job.iter().map(read).collect::<Outcome<Vec<NewJobShape>>>()?,
+        Some(kind) => {
+            let template = payload(new.payload.as_deref(), PAYLOAD_MAX_BYTES)?;
+            let (payload, payload_base64) = fields(template.as_ref());
+            let (priority, max_retries) = (new.priority, new.max_retries);
+            let queue = Some(new.queue);
+            let job = NewJobShape {
+                kind,
+                queue,
+                payload,
+                payload_base64,
+                priority,
+                max_retries,
+                ..Default::default()
+            };
+            vec![job]
+        }
+    };
+    Ok(TriggerBody { jobs, expected_version: None })
 }
 
 fn show_all(out: &Out, triggers: &[Value]) {

@@ -2,31 +2,16 @@
 
 use crate::call::{Call, Reply, ok};
 use crate::problem::Problem as Refused;
-use crate::wire::object::objects;
+use crate::wire::stats::{ProblemBody, StateWord};
 use crate::wire::time::Time;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::problem::Sighting;
 use windlass_core::{Event, Fingerprint, Invalid, Refusal, Timestamp};
 use windlass_store::{ListProblems, ProblemState, ProblemView, PutProblem, ReadEvents};
 
-objects!(ProblemBody);
-
 /// Problems of a page when nothing is said.
 const PAGE: usize = 50;
-
-/// What becomes of a problem.
-#[derive(Debug, Clone, Copy, Deserialize, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = ProblemState)]
-pub(crate) enum StateWord {
-    /// It needs somebody.
-    Open,
-    /// It is over; when it is seen again it is open again.
-    Resolved,
-    /// It is known and stays as it is.
-    Muted,
-}
 
 impl From<StateWord> for ProblemState {
     fn from(word: StateWord) -> Self {
@@ -160,15 +145,6 @@ pub(crate) async fn problem(call: Call) -> Reply {
 async fn find(call: &Call, fingerprint: Fingerprint) -> Result<ProblemView, Refused> {
     let unknown = Refusal::ProblemNotFound(fingerprint.to_string());
     Ok(call.store().problem(fingerprint, None).await?.ok_or(unknown)?)
-}
-
-/// What becomes of a problem.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = PutProblem)]
-pub(crate) struct ProblemBody {
-    /// What it is to be.
-    state: StateWord,
 }
 
 /// `PUT /v1/problems/{fingerprint}`

@@ -12,6 +12,8 @@ use crate::{
 use axum::http::Method;
 use windlass_core::Role;
 use wire::filter::{DATED, STANDING};
+use wire::schedule::{ApplyBody, BackfillBody};
+use wire::stats::{ProblemBody, RebuildBody};
 
 const V: &[Role] = &[Role::Viewer];
 const P: &[Role] = &[Role::Producer];
@@ -379,14 +381,14 @@ fn surroundings() -> Vec<Route> {
             .refuses(&["schedule_not_found"]),
         post("/v1/schedules/{name}/backfill", "enqueue slots of the past", schedules_bulk::backfill)
             .may(O)
-            .takes::<schedules_bulk::BackfillBody>()
+            .takes::<BackfillBody>()
             .gives::<schedules_bulk::Backfilled>(200)
             .gives::<schedules_bulk::Backfilled>(201)
             .creates()
             .refuses(&["schedule_not_found"]),
         put("/v1/schedules", "make the schedules what a file says, all or none", schedules_bulk::apply)
             .may(O)
-            .takes::<schedules_bulk::ApplyBody>()
+            .takes::<ApplyBody>()
             .gives::<schedules_bulk::AppliedPage>(200),
         get("/v1/leader", "who leads", schedules::leader).may(V).gives::<schedules::LeaderShape>(200),
         get("/v1/workers", "workers that reported themselves", workers::workers)
@@ -453,7 +455,7 @@ fn watchers() -> Vec<Route> {
             .gives::<stats::StatsShape>(200),
         post("/v1/stats/rebuild", "count what is in the log again", stats::rebuild)
             .may(O)
-            .takes::<stats::RebuildBody>()
+            .takes::<RebuildBody>()
             .gives::<stats::Rebuilding>(202),
         get("/v1/problems", "errors grouped by what they are, last seen first", problems::problems)
             .may(V)
@@ -470,7 +472,7 @@ fn watchers() -> Vec<Route> {
             .refuses(&["problem_not_found"]),
         put("/v1/problems/{fingerprint}", "open, resolve or mute a problem", problems::put)
             .may(O)
-            .takes::<problems::ProblemBody>()
+            .takes::<ProblemBody>()
             .gives::<problems::ProblemShape>(200)
             .refuses(&["problem_not_found"]),
         get("/v1/feed", "every event of every job as it comes", feed::feed)

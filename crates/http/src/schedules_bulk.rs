@@ -3,34 +3,15 @@
 use crate::call::{Call, Reply, json, ok};
 use crate::problem::Problem;
 use crate::schedules::{ScheduleShape, find};
-use crate::wire::object::objects;
-use crate::wire::schedule::ScheduleBody;
-use crate::wire::time::{Moment, Time};
+use crate::wire::schedule::{ApplyBody, BackfillBody};
+use crate::wire::time::Time;
 use hyper::StatusCode;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::limits::Invalid;
 use windlass_core::unique::Unique;
 use windlass_core::{Metadata, Name, Timestamp};
 use windlass_store::{Applied, ApplySchedules, Enqueue, FindKey, fresh};
-
-objects!(ApplyBody, BackfillBody);
-
-/// Schedules as they are to be.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = ApplySchedules)]
-pub(crate) struct ApplyBody {
-    /// By name, at most 10000.
-    schedules: BTreeMap<String, ScheduleBody>,
-    /// Whether every schedule that is not named is removed.
-    #[serde(default)]
-    prune: bool,
-    /// Whether nothing is written.
-    #[serde(default)]
-    dry_run: bool,
-}
 
 /// What becomes of a schedule.
 #[derive(Debug, Serialize, ToSchema)]
@@ -100,20 +81,6 @@ pub(crate) async fn apply(call: Call) -> Reply {
     let request = ApplySchedules { schedules, prune: body.prune, dry_run, actor: call.actor() };
     let applied = call.store().apply_schedules(request, None).await??;
     ok(&AppliedPage { dry_run, changes: applied.into_iter().map(ChangeShape::from).collect() })
-}
-
-/// A stretch of the past to make up for.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = Backfill)]
-pub(crate) struct BackfillBody {
-    /// From this moment on.
-    from: Moment,
-    /// Until before this one, which is not in the future.
-    to: Moment,
-    /// Whether nothing is enqueued.
-    #[serde(default)]
-    dry_run: bool,
 }
 
 /// A slot of the past.

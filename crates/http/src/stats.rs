@@ -2,11 +2,11 @@
 
 use crate::call::{Call, Reply, json, ok};
 use crate::problem::Problem;
-use crate::wire::object::objects;
 use crate::wire::registry::QueueShape;
+use crate::wire::stats::RebuildBody;
 use crate::wire::time::{Span, Time};
 use axum::http::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use windlass_core::follow::STATS;
@@ -17,8 +17,6 @@ use windlass_store::{
     Gauge, ListApprovals, ListProblems, ProblemState, ROLLUPS_MAX, ReadGauges, ReadRollups, RebuildStats,
     Resolution, Rollup, fresh,
 };
-
-objects!(RebuildBody);
 
 /// The most steps of an answer.
 const STEPS_MAX: i64 = 360;
@@ -321,16 +319,6 @@ pub(crate) async fn stats(call: Call) -> Reply {
         bounds: Histogram::bounds_s().collect(),
         series: shapes(series),
     })
-}
-
-/// What is to be counted again.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = RebuildStats)]
-pub(crate) struct RebuildBody {
-    /// From the beginning of this hour on; everything that is in the log when absent.
-    #[serde(default)]
-    since: Option<Time>,
 }
 
 /// What is counted again.

@@ -4,9 +4,9 @@ use crate::app::known;
 use crate::call::{Call, Reply, ok};
 use crate::problem::Problem;
 use crate::wire::event::EventShape;
-use crate::wire::object::objects;
+use crate::wire::subscription::{EnqueueShape, PauseBody, SubscriptionBody};
 use crate::wire::time::{Span, Time};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::subscription::{Becomes, Begin, GIVE_UP_MS, Selection, Subscription, TIMEOUT_MS, Target};
 use windlass_core::{Invalid, Name, Refusal, Role, Status, Timestamp};
@@ -14,88 +14,6 @@ use windlass_store::{
     Credential, FeedEvent, PauseSubscription, Place, PutSubscription, RemoveSubscription, SubscriptionState,
     WebhookSecret, fresh,
 };
-
-objects!(SubscriptionBody, PauseBody);
-
-/// A subscription: which events, and where to.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = NewSubscription)]
-pub(crate) struct SubscriptionBody {
-    /// `https://…` or `http://…`: each event is POSTed there, signed as Standard Webhooks says. `amqp://USER@HOST/VHOST` or
-    /// `amqps://…`: each is published to RabbitMQ.
-    #[schema(max_length = 2000)]
-    url: String,
-    /// The secret that webhooks are signed with (`whsec_…`), or the broker's password. What is left out stays as it is; a
-    /// new webhook gets one.
-    #[serde(default)]
-    secret: Option<String>,
-    /// Events of jobs in these queues; of all when empty.
-    #[serde(default)]
-    #[schema(max_items = 100)]
-    queues: Vec<String>,
-    /// Events of jobs of these kinds; of all when empty.
-    #[serde(default)]
-    #[schema(max_items = 100)]
-    kinds: Vec<String>,
-    /// Events of these types; of all when empty.
-    #[serde(default)]
-    #[schema(max_items = 100)]
-    types: Vec<String>,
-    /// Events by which a job came to stand here; all when empty.
-    #[serde(default)]
-    #[schema(max_items = 100)]
-    statuses: Vec<String>,
-    /// Where it begins, and begins again after a restore: `now` or `start`; now.
-    #[serde(default)]
-    from: Option<String>,
-    /// How long a web service has to answer; 15 seconds.
-    #[serde(default)]
-    timeout: Option<Span>,
-    /// How long deliveries fail before the subscription is paused; a day.
-    #[serde(default)]
-    give_up_after: Option<Span>,
-    /// The topic exchange of a broker; `windlass`. The routing key is QUEUE.KIND.TYPE.
-    #[serde(default)]
-    exchange: Option<String>,
-    /// Whether an event for which the broker has no queue is kept and tried again, rather than dropped; true.
-    #[serde(default)]
-    mandatory: Option<bool>,
-    /// The other way round: a queue of the broker whose messages are taken in. It must be there.
-    #[serde(default)]
-    consume: Option<String>,
-    /// What each message becomes; when it is left out, messages name jobs, which are looked for unless they have ended.
-    #[serde(default)]
-    enqueue: Option<EnqueueShape>,
-    /// The exchange that takes messages that can never be dealt with; `windlass.dead`. It is declared, with a queue of its name.
-    #[serde(default)]
-    dead_letter: Option<String>,
-    /// Only if it is at this version; 0 if it must not be there.
-    #[serde(default)]
-    #[schema(minimum = 0)]
-    expected_version: Option<i64>,
-}
-
-/// The job that a message becomes, with the message's body as its payload and the message's id as its unique key.
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = MessageJob)]
-pub(crate) struct EnqueueShape {
-    /// Its queue.
-    queue: String,
-    /// Its kind.
-    kind: String,
-}
-
-/// Why a subscription is paused.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = PauseSubscription)]
-pub(crate) struct PauseBody {
-    /// For those who look.
-    #[serde(default)]
-    reason: Option<String>,
-}
 
 /// A subscription as it stands.
 #[derive(Debug, Serialize, ToSchema)]

@@ -4,10 +4,9 @@ use crate::app::known;
 use crate::call::{Call, Reply, json, ok};
 use crate::idempotency::once;
 use crate::problem::Problem;
-use crate::wire::new_job::NewJobShape;
-use crate::wire::object::objects;
-use crate::wire::raw::{Json, Raw, Shown, payload};
+use crate::wire::raw::{Raw, Shown, payload};
 use crate::wire::time::Time;
+use crate::wire::trigger::{EventBody, TriggerBody};
 use hyper::StatusCode;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -19,23 +18,6 @@ use windlass_store::{
     EventsOf, Ingest, Ingested, PutTrigger, PutTriggerSecret, ReadTriggerEvents, RemoveTrigger, TriggerEvent,
     WebhookSecret, fresh,
 };
-
-objects!(TriggerBody, EventBody);
-
-/// A trigger: what each event starts.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = NewTrigger)]
-pub(crate) struct TriggerBody {
-    /// One job of each. A job without `payload` gets that of the event as it is; a `payload` is a template, in which
-    /// `{{payload.some.path}}` is filled in.
-    #[schema(min_items = 1, max_items = 16)]
-    jobs: Vec<NewJobShape>,
-    /// Only if it is at this version; 0 if it must not be there.
-    #[serde(default)]
-    #[schema(minimum = 0)]
-    expected_version: Option<i64>,
-}
 
 /// A trigger as it stands.
 #[derive(Debug, Serialize, ToSchema)]
@@ -181,23 +163,6 @@ pub(crate) async fn secret(call: Call) -> Reply {
     known(|| call.app.store.put_trigger_secret(request.clone(), None)).await??;
     let webhook = format!("/v1/webhooks/{name}");
     json(StatusCode::CREATED, &MadeSecret { secret: secret.to_text(), webhook })
-}
-
-/// An event for a trigger.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = NewTriggerEvent)]
-pub(crate) struct EventBody {
-    /// Another event of this trigger with the same key is the same event: it starts nothing.
-    #[serde(default)]
-    #[schema(min_length = 1, max_length = 512)]
-    dedupe_key: Option<String>,
-    /// What it brings.
-    #[serde(default)]
-    payload: Option<Json>,
-    /// The same as base64, for what is not JSON.
-    #[serde(default)]
-    payload_base64: Option<String>,
 }
 
 /// What became of an event.

@@ -2,6 +2,8 @@
 
 use super::{LIMIT, O, P, VO, delete, get, post, put};
 use crate::route::{Access, Is, Route, param};
+use crate::wire::subscription::{PauseBody, SubscriptionBody};
+use crate::wire::trigger::{EventBody, TriggerBody};
 use crate::{settings, subscriptions, triggers, webhooks};
 
 pub(super) fn routes() -> Vec<Route> {
@@ -15,7 +17,7 @@ pub(super) fn routes() -> Vec<Route> {
             .refuses(&["trigger_not_found"]),
         put("/v1/triggers/{name}", "make or change a trigger", triggers::put)
             .may(O)
-            .takes::<triggers::TriggerBody>()
+            .takes::<TriggerBody>()
             .gives::<triggers::TriggerShape>(200)
             .refuses(&["version_mismatch"]),
         delete("/v1/triggers/{name}", "remove a trigger; its jobs stay", triggers::remove)
@@ -24,7 +26,7 @@ pub(super) fn routes() -> Vec<Route> {
             .refuses(&["trigger_not_found"]),
         post("/v1/triggers/{name}", "send a trigger an event", triggers::fire)
             .may(P)
-            .takes::<triggers::EventBody>()
+            .takes::<EventBody>()
             .gives::<triggers::Fired>(200)
             .gives::<triggers::Fired>(201)
             .gives::<triggers::Fired>(202)
@@ -61,7 +63,7 @@ pub(super) fn routes() -> Vec<Route> {
             .refuses(&["subscription_not_found"]),
         put("/v1/subscriptions/{name}", "make or change a subscription", subscriptions::put)
             .may(O)
-            .takes::<subscriptions::SubscriptionBody>()
+            .takes::<SubscriptionBody>()
             .gives::<subscriptions::SubscriptionShape>(200)
             .refuses(&["version_mismatch"]),
         delete("/v1/subscriptions/{name}", "remove a subscription with its place", subscriptions::remove)
@@ -70,7 +72,7 @@ pub(super) fn routes() -> Vec<Route> {
             .refuses(&["subscription_not_found"]),
         post("/v1/subscriptions/{name}/pause", "pause a subscription", subscriptions::pause)
             .may(O)
-            .takes::<subscriptions::PauseBody>()
+            .takes::<PauseBody>()
             .gives::<subscriptions::SubscriptionShape>(200)
             .refuses(&["subscription_not_found"]),
         post(

@@ -28,4 +28,7 @@ pub mod raw;
 pub mod registry;
 pub mod schedule;
 pub mod settle;
+pub mod stats;
+pub mod subscription;
 pub mod time;
+pub mod trigger;

@@ -2,11 +2,12 @@
 
 use super::new_job::NewJobShape;
 use super::object::two_way;
-use super::time::{Span, Time};
+use super::time::{Moment, Span, Time};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use utoipa::ToSchema;
 
-two_way!(ScheduleBody);
+two_way!(ScheduleBody, ApplyBody, BackfillBody);
 
 /// What becomes of slots that passed while nobody led.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
@@ -74,4 +75,33 @@ pub struct ScheduleBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 0)]
     pub expected_version: Option<i64>,
+}
+
+/// Schedules as they are to be.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schema(as = ApplySchedules)]
+pub struct ApplyBody {
+    /// By name, at most 10000.
+    pub schedules: BTreeMap<String, ScheduleBody>,
+    /// Whether every schedule that is not named is removed.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub prune: bool,
+    /// Whether nothing is written.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
+}
+
+/// A stretch of the past to make up for.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schema(as = Backfill)]
+pub struct BackfillBody {
+    /// From this moment on.
+    pub from: Moment,
+    /// Until before this one, which is not in the future.
+    pub to: Moment,
+    /// Whether nothing is enqueued.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dry_run: bool,
 }
