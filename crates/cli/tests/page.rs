@@ -116,6 +116,11 @@ fn text_stays_text_and_fits_narrow_screens() {
 }
 
 #[test]
+fn kinds_tail_and_compare_tell_why() {
+    play(&mut Serving::start("serve"), "diagnose.mjs", &[]);
+}
+
+#[test]
 fn everybody_can_read_every_view_at_every_width() {
     play(&mut Serving::start("serve"), "views.mjs", &[]);
 }

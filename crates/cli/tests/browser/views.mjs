@@ -14,7 +14,7 @@ const COLOURS = { type: "rule", values: ["color-contrast"] };
 const SIZES = [[1280, 800, "dark", ALL], [1280, 800, "light", COLOURS], [390, 844, "dark", COLOURS], [360, 740, "light", ALL], [320, 256, "light", null]];
 
 // What is there once a view has read what it shows.
-const READY = { "": ".chart", jobs: "table.jobs tr[data-id], .timeline .span", problems: ".plain-table tbody tr, .message", approvals: ".approval", queues: ".plain-table tbody tr, .chart", workers: ".plain-table tbody tr, dl", schedules: ".plain-table tbody tr, .next li", activity: ".plain-table tbody tr", settings: "main dl" };
+const READY = { "": ".chart", jobs: "table.jobs tr[data-id], .timeline .span", problems: ".plain-table tbody tr, .message", approvals: ".approval", queues: ".plain-table tbody tr, .chart", kinds: ".plain-table tbody tr, .chart", tail: ".empty, .tail", compare: ".compare", workers: ".plain-table tbody tr, dl", schedules: ".plain-table tbody tr, .next li", activity: ".plain-table tbody tr", settings: "main dl" };
 
 // A bit of everything that the views show.
 async function furnish() {
@@ -36,12 +36,13 @@ async function furnish() {
   await put("/v1/schedules/nightly", { cron: "0 2 * * *", timezone: "Europe/Berlin", job: { kind: "report.build", queue: "reports" } });
   await post("/v1/schedules/nightly/trigger");
   await until("the problem is counted", async () => (await get("/v1/problems")).problems.length === 1);
+  await until("the kind is counted", async () => (await get("/v1/stats?by=kind&from=-15m")).series.some((one) => one.kind === "email.send"));
   return { shipped, dead, problem: (await get("/v1/problems")).problems[0].fingerprint };
 }
 
 await stage(async (page) => {
   const { shipped, dead, problem } = await furnish();
-  const views = ["#/", "#/jobs", "#/jobs?queue=mail", `#/jobs/${shipped}`, `#/jobs/${shipped}?at=3`, `#/jobs/${dead}`, "#/problems", `#/problems/${problem}`, "#/approvals", "#/queues", "#/queues/reports", "#/workers", "#/workers/w1", "#/schedules", "#/schedules/nightly", "#/activity", "#/settings"];
+  const views = ["#/", "#/jobs", "#/jobs?queue=mail", `#/jobs/${shipped}`, `#/jobs/${shipped}?at=3`, `#/jobs/${dead}`, "#/problems", `#/problems/${problem}`, "#/approvals", "#/queues", "#/queues/reports", "#/kinds", "#/kinds/email.send", "#/tail", `#/compare?a=${shipped}&b=${dead}&all=true`, "#/workers", "#/workers/w1", "#/schedules", "#/schedules/nightly", "#/activity", "#/settings"];
   const found = [];
   for (const [width, height, colorScheme, rules] of SIZES) {
     await page.setViewportSize({ width, height });

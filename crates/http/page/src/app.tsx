@@ -14,10 +14,12 @@ import { many } from "./base/text.ts";
 import { Activity } from "./view/activity.tsx";
 import { Approvals } from "./view/approvals.tsx";
 import { Dialog, stopAsking } from "./view/dialog.tsx";
+import { Compare } from "./view/compare.tsx";
 import { ID } from "./view/filter.ts";
 import { OneJob } from "./view/job.tsx";
 import { Jobs } from "./view/jobs.tsx";
 import { Help, startKeys } from "./view/keys.tsx";
+import { Kinds, OneKind } from "./view/kinds.tsx";
 import { Overview } from "./view/overview.tsx";
 import { isPaletteOpen, PAGES, Palette } from "./view/palette.tsx";
 import { OneProblem, Problems } from "./view/problems.tsx";
@@ -26,10 +28,12 @@ import { OneSchedule, Schedules } from "./view/schedules.tsx";
 import { Settings } from "./view/settings.tsx";
 import { SignIn } from "./view/sign.tsx";
 import { RANGES } from "./view/stats.ts";
+import { Tail } from "./view/tail.tsx";
 import { OneWorker, Workers } from "./view/workers.tsx";
 
 const COUNTED_MS = 5000;
-const RANGED = ["", "queues"];
+// Pages with a range: of all, or of one.
+const RANGED: Record<string, "all" | "one" | "both"> = { "": "all", queues: "one", kinds: "both" };
 
 const none = <Empty title="There is no such page" text="The pages are named in the rail." />;
 
@@ -45,10 +49,16 @@ function viewOf(page: string, id: string): ComponentChildren {
       return <Approvals id={id} />;
     case "queues":
       return id ? <OneQueue key={id} id={id} /> : <Queues />;
+    case "kinds":
+      return id ? <OneKind key={id} id={id} /> : <Kinds />;
     case "workers":
       return id ? <OneWorker key={id} id={id} /> : <Workers />;
     case "schedules":
       return id ? <OneSchedule key={id} id={id} /> : <Schedules />;
+    case "tail":
+      return <Tail />;
+    case "compare":
+      return <Compare />;
     case "activity":
       return <Activity />;
     case "settings":
@@ -58,9 +68,9 @@ function viewOf(page: string, id: string): ComponentChildren {
   }
 }
 
-// A cell of the rail: a line stands before some.
-const BEFORE = ["queues", "activity"];
-const ICONS: Record<string, string> = { "": "overview", jobs: "all", problems: "failed", approvals: "waiting", queues: "queue", workers: "worker", schedules: "timed_out", activity: "activity", settings: "settings" };
+// A cell of the rail: a line stands before some. Pages without an icon are reached from others.
+const BEFORE = ["queues", "tail"];
+const ICONS: Record<string, string> = { "": "overview", jobs: "all", problems: "failed", approvals: "waiting", queues: "queue", kinds: "kind", workers: "worker", schedules: "timed_out", tail: "tail", activity: "activity", settings: "settings" };
 
 function Rail() {
   const counted = useSignal<Now | null>(null);
@@ -87,7 +97,7 @@ function Rail() {
   useEffect(() => void (alarms.value = open), [open]);
   return (
     <nav class="rail" aria-label="pages">
-      {PAGES.map(([to, name]) => (
+      {PAGES.filter(([to]) => to in ICONS).map(([to, name]) => (
         <a key={to} href={`#/${to}`} data-page={to || "overview"} class={BEFORE.includes(to) ? "apart" : ""} aria-current={page === to ? "page" : undefined}>
           <Icon name={ICONS[to]} />
           <span>{name}</span>
@@ -110,7 +120,7 @@ function Rail() {
 function Top({ signedOut }: { signedOut: () => void }) {
   const { page, id } = route.value;
   const from = params.value.get("from") ?? "-1h";
-  const isRanged = RANGED.includes(page) && (page === "" || id !== "");
+  const isRanged = RANGED[page] === "both" || RANGED[page] === (id ? "one" : "all");
   const who = session.value;
   const isOwn = !RANGES.some(([value]) => `-${value}` === from);
   return (

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { JobEvent } from "../src/base/api.ts";
-import { attempts, axis, lanes } from "../src/view/life.ts";
+import { attempts, axis, lanes, stepsOf } from "../src/view/life.ts";
 
 const START = Date.parse("2026-11-18T00:00:00Z");
 let version = 0;
@@ -59,4 +59,9 @@ test("attempts say how long each waited and ran, and how it ended", () => {
     event(26, "job_failed", { attempt: 3, detail: { code: "gone" } }),
   ]);
   assert.deepEqual(found.map((one) => [one.n, one.waitMs, one.to! - one.from, one.outcome, one.code]), [[1, 2000, 1000, "retry", "busy"], [2, 1000, 4000, "orphaned", ""], [3, null, 1000, "failed", "gone"]]);
+});
+
+test("steps of two jobs are set side by side by their names", () => {
+  const found = stepsOf([...waited(), event(72_007, "node_started", { detail: { name: "mail" } })]);
+  assert.deepEqual([...found], [["pack", { ms: 2000, isDone: true }], ["label", { ms: 2000, isDone: true }], ["mail", { ms: null, isDone: false }]]);
 });

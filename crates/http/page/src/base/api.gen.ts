@@ -1876,7 +1876,7 @@ export interface components {
              */
             dead: number;
         };
-        /** @description What becomes of a problem. */
+        /** @description What a problem is to be. */
         PutProblem: {
             /** @description What it is to be. */
             state: components["schemas"]["ProblemState"];

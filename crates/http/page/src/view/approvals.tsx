@@ -1,7 +1,7 @@
 // What do they want of me? The soonest to run out first.
 
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { get, type Approval } from "../base/api.ts";
 import { useFeed, useReading, useSoon } from "../base/live.ts";
 import { Ago, Empty, tick } from "../base/parts.tsx";
@@ -81,7 +81,8 @@ export function Approvals({ id }: { id: string }) {
     .filter((approval) => (show === "mine" ? isMine(approval, name) : show === "decided" ? approval.status !== "pending" : true))
     .sort((a, b) => (show === "mine" || show === "waiting" ? (a.expires_at < b.expires_at ? -1 : 1) : a.asked_at < b.asked_at ? 1 : -1));
   const chosen = id ? Math.max(0, found.findIndex((approval) => approval.id === id)) : Math.min(at.value, Math.max(0, found.length - 1));
-  useEffect(() => {
+  // Before anybody can see it and press: an effect would come after that.
+  useLayoutEffect(() => {
     const keys = (event: KeyboardEvent) => {
       if (isAsking() || event.ctrlKey || event.metaKey || event.altKey || (event.target as HTMLElement).closest("input, textarea, select")) return;
       const approval = found[chosen];

@@ -35,7 +35,7 @@ const SAYS: Record<string, Words> = {
 
 const WORDED = ["name", "code", "retries", "due_at", "waits_for", "deadline_at", "progress", "stage", "woke", "reason", "from", "from_version", "from_start"];
 
-function says(event: JobEvent): ComponentChildren {
+export function says(event: JobEvent): ComponentChildren {
   const told = said(event);
   const tell = SAYS[event.type];
   return tell ? tell(told, event) : (told.name ?? (event.detail ? print(event.detail) : ""));

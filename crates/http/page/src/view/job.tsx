@@ -210,6 +210,7 @@ function Acts({ job, at, done }: { job: Job; at: number | null; done: (job?: Job
       {at === null && !isOver && may("producer", "operator") && <button type="button" class="danger" onClick={() => cancel(job, done)}>Cancel</button>}
       {at === null && !isOver && may("producer") && job.waiting_for === "signal" && <button type="button" onClick={() => sendSignal(job)}>Signal</button>}
       {at === null && isOver && job.status !== "completed" && may("operator") && <button type="button" class="main" onClick={() => redrive(job, done)}>Redrive</button>}
+      <a class="button" href={href("compare", "", { a: at === null ? job.id : `${job.id}@${at}`, b: at === null ? "" : job.id })}>Compare</a>
       {may("operator") && <button type="button" onClick={() => fork(job, at)}>{at === null ? "Fork" : `Fork at ${at}`}</button>}
     </div>
   );

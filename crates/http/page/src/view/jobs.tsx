@@ -6,7 +6,7 @@ import { get, type Now } from "../base/api.ts";
 import { useFeed, useReading } from "../base/live.ts";
 import { Ago, Empty, Icon, ProblemBox } from "../base/parts.tsx";
 import { density } from "../base/prefs.ts";
-import { last, params } from "../base/route.ts";
+import { href, last, params } from "../base/route.ts";
 import { may } from "../base/session.ts";
 import { DEAD, word } from "../base/status.ts";
 import { many, plural, rate } from "../base/text.ts";
@@ -192,6 +192,7 @@ function Bulk({ list }: { list: List }) {
           <b>{plural(chosen.size, "job")} selected</b>
           <button type="button" onClick={() => act("redrive")}>Redrive</button>
           <button type="button" class="danger" onClick={() => act("cancel")}>Cancel</button>
+          {chosen.size === 2 && <a class="button" href={href("compare", "", { a: [...chosen][0], b: [...chosen][1] })}>Compare</a>}
           <button type="button" class="quiet" onClick={() => (list.selected.value = new Set())}>Select none</button>
         </>
       ) : (

@@ -108,6 +108,24 @@ export function axis(all: Lane[], from: number, to: number): Axis {
   return { from, to, folds, share };
 }
 
+export type Step = { ms: number | null; isDone: boolean };
+
+// Steps and tools by name, with the time from their first begin to their last end.
+export function stepsOf(events: JobEvent[]): Map<string, Step> {
+  const begun = new Map<string, number>();
+  const found = new Map<string, Step>();
+  for (const event of events) {
+    const { name } = said(event);
+    const at = Date.parse(event.at);
+    if (event.type === "node_started" || event.type === "tool_called") {
+      if (!begun.has(name)) begun.set(name, at);
+      if (!found.has(name)) found.set(name, { ms: null, isDone: false });
+    }
+    if (event.type === "node_finished" || event.type === "tool_returned") found.set(name, { ms: at - (begun.get(name) ?? at), isDone: true });
+  }
+  return found;
+}
+
 export type Attempt = { n: number; worker: string; version: number; waitMs: number | null; from: number; to: number | null; outcome: string; code: string };
 
 // One per time a worker took it: how long it had been due, how long it ran, how it ended.

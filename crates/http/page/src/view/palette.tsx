@@ -17,7 +17,7 @@ const go = (hash: string) => () => void (location.hash = hash);
 
 export const PAGES: [string, string, string][] = [
   ["", "Overview", "o"], ["jobs", "Jobs", "j"], ["problems", "Problems", "p"], ["approvals", "Approvals", "a"], ["queues", "Queues", "q"],
-  ["workers", "Workers", "w"], ["schedules", "Schedules", "s"], ["activity", "Activity", "c"], ["settings", "Settings", "e"],
+  ["kinds", "Kinds", "k"], ["workers", "Workers", "w"], ["schedules", "Schedules", "s"], ["tail", "Tail", "t"], ["compare", "Compare", "m"], ["activity", "Activity", "c"], ["settings", "Settings", "e"],
 ];
 
 // What can be reached without knowing anything.
@@ -40,7 +40,7 @@ async function known(signal: AbortSignal): Promise<Entry[]> {
   ]);
   return [
     ...(now?.queues.map((queue): Entry => ({ what: "queue", name: queue.name, run: go(href("queues", queue.name)) })) ?? []),
-    ...[...new Set(workers?.workers.flatMap((worker) => worker.kinds))].map((kind): Entry => ({ what: "kind", name: kind, run: go(href("jobs", "", { kind })) })),
+    ...[...new Set(workers?.workers.flatMap((worker) => worker.kinds))].map((kind): Entry => ({ what: "kind", name: kind, run: go(href("kinds", kind)) })),
     ...(schedules?.schedules.map((schedule): Entry => ({ what: "schedule", name: schedule.name, run: go(href("schedules", schedule.name)) })) ?? []),
     ...(workers?.workers.map((worker): Entry => ({ what: "worker", name: worker.id, run: go(href("workers", worker.id)) })) ?? []),
   ];

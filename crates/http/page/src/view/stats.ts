@@ -73,6 +73,35 @@ export function fold(stats: Stats, view: Window): Row[] {
   return isOpen ? shown.slice(0, -1) : shown;
 }
 
+export type KindTotals = { name: string; completed: number; retried: number; dead: number; success: number | null; wait: Map<number, number>; run: Map<number, number>; perStep: number[] };
+
+// What each kind did over the range, the busiest first. Success is the share of ended attempts that completed.
+export function kindsOf(stats: Stats): KindTotals[] {
+  const stepMs = Number(stats.step) * 1000;
+  const first = Date.parse(stats.from);
+  const length = Math.max(1, Math.ceil((Date.parse(stats.to) - first) / stepMs));
+  // A spark is no wider than eyes count.
+  const per = Math.ceil(length / 48);
+  const kinds = stats.series.map((series): KindTotals & { ended: number } => {
+    const name = (series as { kind?: string }).kind ?? "other";
+    const made = { name, completed: 0, retried: 0, dead: 0, success: null, wait: new Map(), run: new Map(), perStep: new Array<number>(Math.ceil(length / per)).fill(0), ended: 0 };
+    for (const point of series.points) {
+      const n = (key: string) => Number((point.counts as Record<string, unknown>)[key] ?? 0);
+      const dead = n("failed") + n("timed_out");
+      made.completed += n("completed");
+      made.retried += n("retried");
+      made.dead += dead;
+      pour(made.wait, point.wait?.buckets as number[][] | undefined);
+      pour(made.run, point.run?.buckets as number[][] | undefined);
+      const place = Math.floor((Date.parse(point.at) - first) / stepMs / per);
+      if (place >= 0 && place < made.perStep.length) made.perStep[place] += n("completed") + n("retried") + dead;
+    }
+    made.ended = made.completed + made.retried + made.dead;
+    return { ...made, success: made.ended ? made.completed / made.ended : null };
+  });
+  return kinds.sort((a, b) => Number(a.name === "other") - Number(b.name === "other") || b.ended - a.ended || (a.name < b.name ? -1 : 1));
+}
+
 // Gauges are sampled once a minute, and a sample may fall into the minute beside its own: one missing step is no gap.
 function bridge(rows: Row[]) {
   for (let n = 1; n + 1 < rows.length; n += 1) {
