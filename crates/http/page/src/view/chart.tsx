@@ -187,10 +187,10 @@ function area(values: (number | null)[], x: (n: number) => number, y: (value: nu
 }
 
 // Bars of the last hours, without axes: whether it goes on.
-export function Spark({ values, what }: { values: number[]; what: string }) {
+export function Spark({ values, what, tone }: { values: number[]; what: string; tone?: string }) {
   const peak = Math.max(1, ...values);
   return (
-    <svg class="spark" viewBox={`0 0 ${values.length * 4} 16`} preserveAspectRatio="none" role="img" aria-label={what}>
+    <svg class="spark" data-tone={tone} viewBox={`0 0 ${values.length * 4} 16`} preserveAspectRatio="none" role="img" aria-label={what}>
       {values.map((value, n) => (value > 0 ? <rect x={n * 4} y={16 - Math.max(2, (value / peak) * 16)} width={3} height={Math.max(2, (value / peak) * 16)} /> : <rect class="none" x={n * 4} y={15} width={3} height={1} />))}
     </svg>
   );

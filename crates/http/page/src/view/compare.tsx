@@ -5,7 +5,7 @@ import type { ComponentChildren } from "preact";
 import { get, type Job, type JobEvent } from "../base/api.ts";
 import { duration } from "../base/clock.ts";
 import { diff, print } from "../base/json.tsx";
-import { useReading } from "../base/live.ts";
+import { useFeed, useReading, useSoon } from "../base/live.ts";
 import { Empty } from "../base/parts.tsx";
 import { change, href, params } from "../base/route.ts";
 import { plural, short } from "../base/text.ts";
@@ -15,6 +15,7 @@ import { attempts, stepsOf, type Step } from "./life.ts";
 
 const EVENTS = 1000;
 const MOST = 200;
+const SOON_MS = 500;
 
 type Side = { job: Job; events: JobEvent[]; isWhole: boolean };
 
@@ -116,6 +117,10 @@ export function Compare() {
   const [a, b] = [params.value.get("a") ?? "", params.value.get("b") ?? ""];
   const isAll = params.value.get("all") === "true";
   const read = useReading(async (signal) => ({ of: `${a} ${b}`, sides: await Promise.all([readSide(a, signal), readSide(b, signal)]) }), 3_600_000, [a, b]);
+  const soon = useSoon(read.look, SOON_MS);
+  const [first, second] = [a, b].map((text) => text.split("@")[0]);
+  useFeed(`v1/jobs/${first}/feed`, { isOff: !ID.test(first), onOpen: soon, onEvents: soon }, [first]);
+  useFeed(`v1/jobs/${second}/feed`, { isOff: !ID.test(second) || first === second, onOpen: soon, onEvents: soon }, [second]);
   // What was read for another pair is not shown under this one.
   const isThis = read.value.value?.of === `${a} ${b}`;
   const [left, right] = isThis ? read.value.value!.sides : [null, null];

@@ -2,7 +2,7 @@
 
 import { get, now, type Job, type Stats } from "../base/api.ts";
 import { duration, hour } from "../base/clock.ts";
-import { useReading } from "../base/live.ts";
+import { useFeed, useReading, useSoon } from "../base/live.ts";
 import { Ago, Empty } from "../base/parts.tsx";
 import { href, params } from "../base/route.ts";
 import { brief, many, rate } from "../base/text.ts";
@@ -12,6 +12,7 @@ import { fold, kindsOf, last, percentile, windowOf, type KindTotals, type Row, t
 import { Tile } from "./queues.tsx";
 
 const EVERY_MS = 45_000;
+const SOON_MS = 10_000;
 const SLOWEST = 20;
 const LOOKED_AT = 500;
 
@@ -21,17 +22,23 @@ async function readStats(kind: string | undefined, signal: AbortSignal) {
   return { view, stats };
 }
 
+// Stats come by the minute; an end that is bad is worth a look before that.
+function useEnds(kind: string | undefined, look: () => void) {
+  useFeed("v1/feed", { params: { type: "job_failed,job_timed_out", kind }, onEvents: useSoon(look, SOON_MS) }, [kind]);
+}
+
 const share = (n: number | null) => (n === null ? "–" : n === 1 ? "100 %" : `${(n * 100).toFixed(n > 0.999 ? 2 : 1)} %`);
 const time = (ms: number | null) => (ms === null ? <span class="muted">–</span> : duration(ms));
 
 export function Kinds() {
   const read = useReading((signal) => readStats(undefined, signal), EVERY_MS, [params.value.toString()]);
+  useEnds(undefined, read.look);
   const found = read.value.value;
   const bounds = (found?.stats.bounds ?? []) as number[];
   const kinds = found ? kindsOf(found.stats) : [];
   const columns: Column<KindTotals>[] = [
     { name: "Kind", cell: (kind) => (kind.name === "other" ? <span class="muted">all others</span> : <a href={href("kinds", kind.name, { from: params.value.get("from") ?? undefined, to: params.value.get("to") ?? undefined })}>{kind.name}</a>) },
-    { name: "Over time", cell: (kind) => <Spark values={kind.perStep} what={`${kind.name}: attempts that ended, over the range`} /> },
+    { name: "Over time", cell: (kind) => <Spark tone="accent" values={kind.perStep} what={`${kind.name}: attempts that ended, over the range`} /> },
     { name: "Completed", isNumber: true, cell: (kind) => many(kind.completed) },
     { name: "Succeeds", isNumber: true, cell: (kind) => <span class={kind.success !== null && kind.success < 0.95 ? "bad-word" : ""}>{share(kind.success)}</span> },
     { name: "Retried", isNumber: true, cell: (kind) => many(kind.retried) },
@@ -51,6 +58,7 @@ export function Kinds() {
 
 export function OneKind({ id }: { id: string }) {
   const read = useReading((signal) => readStats(id, signal), EVERY_MS, [params.value.toString(), id]);
+  useEnds(id, read.look);
   const found = read.value.value;
   const back = (
     <p class="back">
