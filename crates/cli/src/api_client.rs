@@ -174,6 +174,7 @@ impl ApiClient {
         name: Name,
         defaults: QueueDefaults,
         mode: Option<QueueMode>,
+        flow: Option<FlowShape>,
     ) -> Outcome<Reply> {
         let body = QueueBody {
             max_retries: defaults.max_retries,
@@ -182,6 +183,7 @@ impl ApiClient {
             grace: defaults.grace_ms.map(Span::from_ms),
             backoff: None,
             mode: mode.map(|mode| mode.as_str().to_owned()),
+            flow,
         };
         self.put(&format!("/v1/queues/{}", encoded(name.as_str())), &body).await
     }

@@ -1,6 +1,7 @@
 //! From an event to the row: the only way a row changes, and the way it is rebuilt from its log.
 
 use crate::event::{Event, EventKind};
+use crate::flow::Lane;
 use crate::job::{Facts, Job};
 use crate::status::Status;
 use crate::time::Timestamp;
@@ -49,6 +50,7 @@ impl Job {
             lease_ms: facts.lease_ms,
             grace_ms: facts.grace_ms,
             backoff: facts.backoff,
+            lane: facts.key.as_ref().map(Lane::of),
             result_version: None,
             error_version: None,
             error_code: None,

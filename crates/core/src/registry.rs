@@ -4,6 +4,7 @@
 //! and writes what comes back.
 
 use crate::backoff::Backoff;
+use crate::flow::Flow;
 use crate::ids::JobId;
 use crate::job::Metadata;
 use crate::lease::LeaseMs;
@@ -94,12 +95,14 @@ pub struct Queue {
     pub defaults: QueueDefaults,
     /// How its jobs reach workers.
     pub mode: QueueMode,
+    /// Its limits; none if it has no rule.
+    pub flow: Option<Flow>,
 }
 
 impl Queue {
     /// A queue without a setting.
     pub fn new(name: Name) -> Self {
-        Self { name, paused: None, defaults: QueueDefaults::default(), mode: QueueMode::default() }
+        Self { name, paused: None, defaults: QueueDefaults::default(), mode: QueueMode::default(), flow: None }
     }
 
     /// Whether a worker may take a job from it that it was not assigned.
@@ -117,6 +120,8 @@ pub struct PutQueue {
     pub defaults: QueueDefaults,
     /// How its jobs reach workers; as before when absent.
     pub mode: Option<QueueMode>,
+    /// Its limits; as before when absent, none when there is no rule in it.
+    pub flow: Option<Flow>,
     /// Who sets them.
     pub actor: Actor,
 }
@@ -125,8 +130,10 @@ impl PutQueue {
     /// The queue with these settings; none if it has them.
     pub fn decide(&self, before: Option<&Queue>) -> Result<Option<(Queue, WriteAudit)>, Invalid> {
         self.defaults.check()?;
+        self.flow.as_ref().map_or(Ok(()), Flow::check)?;
         let queue = before.cloned().unwrap_or_else(|| Queue::new(self.name.clone()));
-        let after = Queue { defaults: self.defaults, mode: self.mode.unwrap_or(queue.mode), ..queue };
+        let flow = self.flow.clone().or_else(|| queue.flow.clone()).filter(|flow| !flow.is_empty());
+        let after = Queue { defaults: self.defaults, mode: self.mode.unwrap_or(queue.mode), flow, ..queue };
         if before == Some(&after) {
             return Ok(None);
         }
@@ -134,6 +141,9 @@ impl PutQueue {
             let mut settings = serde_json::to_value(queue.defaults).unwrap_or_default();
             if let (Some(settings), QueueMode::Push) = (settings.as_object_mut(), queue.mode) {
                 settings.insert("mode".to_owned(), queue.mode.as_str().into());
+            }
+            if let (Some(settings), Some(flow)) = (settings.as_object_mut(), &queue.flow) {
+                settings.insert("flow".to_owned(), serde_json::to_value(flow).unwrap_or_default());
             }
             settings
         };

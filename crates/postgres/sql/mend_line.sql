@@ -8,15 +8,15 @@ WITH stray AS (
       FROM windlass.line) l
     WHERE l.n > 1 OR NOT EXISTS (SELECT 1 FROM windlass.jobs j WHERE j.id = l.id AND j.due_at = l.due_at))) RETURNING id
 ), lost AS MATERIALIZED (
-  SELECT j.queue, j.priority, j.due_at, j.id, j.worker_id, j.claim, j.status FROM windlass.jobs j
+  SELECT j.queue, j.priority, j.due_at, j.id, j.lane, j.worker_id, j.claim, j.status FROM windlass.jobs j
   WHERE j.due_at IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM windlass.line l
       WHERE l.queue = j.queue AND l.priority = j.priority AND l.due_at = j.due_at AND l.id = j.id)
     AND NOT EXISTS (SELECT 1 FROM windlass.holds h WHERE h.claim = j.claim AND j.status = 'running' AND j.id = ANY (h.ids))
   FOR UPDATE OF j SKIP LOCKED
 ), lined AS (
-  INSERT INTO windlass.line (queue, priority, due_at, id)
-  SELECT queue, priority, due_at, id FROM lost WHERE status <> 'running' OR claim IS NULL RETURNING id
+  INSERT INTO windlass.line (queue, priority, due_at, id, lane)
+  SELECT queue, priority, due_at, id, lane FROM lost WHERE status <> 'running' OR claim IS NULL RETURNING id
 ), held AS (
   INSERT INTO windlass.holds (claim, worker_id, check_at, ids)
   SELECT claim, min(worker_id), min(due_at), array_agg(id) FROM lost WHERE status = 'running' AND claim IS NOT NULL
