@@ -11,6 +11,7 @@ use tokio::sync::Mutex;
 use windlass_core::lease::hex;
 use windlass_core::{ApprovalId, Fingerprint, JobId, Name, Payload, QueueDefaults, QueueMode, Who};
 use windlass_http::wire::control::{DecideBody, DecisionWord, NewKey, QueueBody, WorkerBody};
+use windlass_http::wire::flow::FlowShape;
 use windlass_http::wire::new_job::NewJobShape;
 use windlass_http::wire::operate::{BulkBody, CancelBody, ForkBody, RedriveBody, SignalBody};
 use windlass_http::wire::schedule::ScheduleBody;

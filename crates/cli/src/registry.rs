@@ -2,7 +2,8 @@
 
 use crate::api_client::ApiClient;
 use crate::args::{
-    ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueueArg, QueuesCommand, WorkersCommand,
+    ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueueArg, QueueSettings, QueuesCommand,
+    WorkersCommand,
 };
 use crate::fail::{Failure, Outcome};
 use crate::ids;
@@ -11,8 +12,10 @@ use crate::shape::Reply;
 use crate::show::{self, list, moment, names, text};
 use crate::span::ago;
 use serde_json::Value;
-use windlass_core::{Invalid, LeaseMs, Name, QueueDefaults, QueueMode, Role, Who};
+use std::collections::BTreeMap;
+use windlass_core::{Flow, Invalid, LeaseMs, Name, QueueDefaults, QueueMode, Role, Who};
 use windlass_http::wire::control;
+use windlass_http::wire::flow::{FlowShape, LaneShape, LanesShape};
 use windlass_http::wire::time::Time;
 use windlass_http::{ROLES, role_word};
 use windlass_store::fresh;

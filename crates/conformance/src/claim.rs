@@ -133,7 +133,8 @@ pub async fn many_at_once_are_handed_out_as_one_would_be(bed: Bed) {
         before.push(bed.row(*id).await);
     }
     let claim = bed.claim("v");
-    let request = ClaimMany { from: None, queues: vec![name("default")], kinds: vec![], max: 10, claim: claim.clone() };
+    let request =
+        ClaimMany { from: None, queues: vec![name("default")], kinds: vec![], max: 10, claim: claim.clone() };
     let claimed = bed.store.claim(request, at(100)).await.expect("the store answers");
     assert_eq!(claimed.len(), ids.len());
     for before in before {
@@ -275,7 +276,8 @@ pub async fn only_the_kinds_asked_for_are_handed_out(bed: Bed) {
     let (a, b) = (bed.enqueue(bed.job("a"), at(1)).await.id, bed.enqueue(bed.job("b"), at(1)).await.id);
     let claim = async |kinds: &[&str], now: Now| {
         let kinds = kinds.iter().map(|k| name(k)).collect();
-        let request = ClaimMany { from: None, queues: vec![name("default")], kinds, max: 100, claim: bed.claim("w") };
+        let request =
+            ClaimMany { from: None, queues: vec![name("default")], kinds, max: 100, claim: bed.claim("w") };
         let claimed = bed.store.claim(request, now).await.expect("the store answers");
         claimed.iter().map(|c| c.job.id).collect::<Vec<_>>()
     };
@@ -340,7 +342,8 @@ pub async fn what_was_claimed_by_id_is_held_under_its_secret_too(bed: Bed) {
 /// J7, R1
 pub async fn the_same_secret_again_returns_the_same_jobs(bed: Bed) {
     bed.enqueue_all((0..6).map(|_| bed.job("work")).collect(), at(0)).await;
-    let claim = |worker: &str, max| ClaimMany { from: None,
+    let claim = |worker: &str, max| ClaimMany {
+        from: None,
         queues: vec![name("default")],
         kinds: vec![],
         max,
@@ -371,7 +374,8 @@ pub async fn the_same_secret_again_returns_the_same_jobs(bed: Bed) {
 pub async fn what_one_secret_takes_twice_is_held_once(bed: Bed) {
     let id = bed.a_job(at(0)).await;
     let claim = claim_with("w", Bed::secret(4));
-    let many = ClaimMany { from: None, queues: vec![name("default")], kinds: vec![], max: 10, claim: claim.clone() };
+    let many =
+        ClaimMany { from: None, queues: vec![name("default")], kinds: vec![], max: 10, claim: claim.clone() };
     // It goes back into the line each time, and what it was held under may still name it.
     for n in 0..4 {
         let held = if n % 2 == 0 {
@@ -426,7 +430,8 @@ pub async fn the_same_secret_again_by_id_returns_the_same_job(bed: Bed) {
 /// J7, Q4, R1
 pub async fn a_secret_used_for_ever_makes_a_new_token_each_time(bed: Bed) {
     bed.a_job(at(0)).await;
-    let request = ClaimMany { from: None,
+    let request = ClaimMany {
+        from: None,
         queues: vec![name("default")],
         kinds: vec![],
         max: 1,

@@ -61,7 +61,13 @@ fn limit(n: i32) -> Flow {
 }
 
 fn put(flow: Flow, mode: Option<QueueMode>) -> PutQueue {
-    PutQueue { name: name("default"), defaults: QueueDefaults::default(), mode, flow: Some(flow), actor: Actor::api() }
+    PutQueue {
+        name: name("default"),
+        defaults: QueueDefaults::default(),
+        mode,
+        flow: Some(flow),
+        actor: Actor::api(),
+    }
 }
 
 impl Bed {
@@ -122,7 +128,10 @@ pub async fn limits_are_checked_kept_and_audited(bed: Bed) {
     bed.limits(Flow { concurrency: Some(4), ..per_key(2) }, at(1)).await;
     let kept = || async {
         let queues = bed.store.queues(1, at(1)).await.expect("the store answers");
-        queues.into_iter().find(|state| state.queue.name == name("default")).and_then(|state| state.queue.flow)
+        queues
+            .into_iter()
+            .find(|state| state.queue.name == name("default"))
+            .and_then(|state| state.queue.flow)
     };
     assert_eq!(kept().await, Some(Flow { concurrency: Some(4), ..per_key(2) }));
     let other = PutQueue { flow: None, ..put(limit(1), Some(QueueMode::Pull)) };
@@ -194,7 +203,10 @@ pub async fn what_ends_or_waits_or_is_retried_frees_its_slot(bed: Bed) {
     bed.signals(jobs[2], "go", "api", at(ms + 1)).await.expect("signalled");
     assert_eq!(bed.claims("w", 10, at(ms + 2)).await, [], "what woke finds no slot");
     bed.cancels(jobs[3], crate::stop_at_once(), at(ms + 3)).await.expect("cancelled");
-    assert_eq!(bed.settles(&held[0], completes(), at(ms + 4)).await, Err(Refusal::Finished(Status::Cancelled)));
+    assert_eq!(
+        bed.settles(&held[0], completes(), at(ms + 4)).await,
+        Err(Refusal::Finished(Status::Cancelled))
+    );
     let next = bed.claims("w", 10, at(ms + 5)).await;
     assert_eq!(ids(&next).len(), 1, "a stale holder frees nothing more");
 }
@@ -367,7 +379,10 @@ pub async fn keys_take_turns(bed: Bed) {
     }
     let left = |of: &str| if [second, third].contains(&of) { 2 } else { 1 };
     for of in ["a", "b", "c"] {
-        assert!(counts.get(of).copied().unwrap_or_default() >= 2 - left(of), "{of} has had its turn: {counts:?}");
+        assert!(
+            counts.get(of).copied().unwrap_or_default() >= 2 - left(of),
+            "{of} has had its turn: {counts:?}"
+        );
     }
     let rest = bed.claims("w", 100, at(10)).await;
     assert_eq!(rest.len(), 44, "few lanes share the whole claim");
@@ -423,7 +438,8 @@ pub async fn a_claim_of_some_kinds_passes_over_others(bed: Bed) {
     bed.enqueue(red, at(0)).await;
     let blue = bed.enqueues("a", 3, at(1)).await;
     let claim = bed.claim("w");
-    let request = ClaimMany { queues: vec![name("default")], kinds: vec![name("work")], max: 9, from: None, claim };
+    let request =
+        ClaimMany { queues: vec![name("default")], kinds: vec![name("work")], max: 9, from: None, claim };
     let held = bed.store.claim(request, at(2)).await.expect("the store answers");
     assert_eq!(ids(&held), blue[..2]);
 }
@@ -503,7 +519,8 @@ pub async fn many_claimers_never_pass_a_limit(bed: Bed) {
                 let worker = crate::who(&format!("w{n}"));
                 let secret = windlass_store::fresh::secret();
                 let claim = Claim { worker, secret, lease_ms: LeaseMs::new(1_000).expect("a lease") };
-                let request = ClaimMany { queues: vec![name("default")], kinds: vec![], max: 3, from: None, claim };
+                let request =
+                    ClaimMany { queues: vec![name("default")], kinds: vec![], max: 3, from: None, claim };
                 let held = bed.store.claim(request, at(now)).await.expect("the store answers");
                 idle = if held.is_empty() { idle + 1 } else { 0 };
                 for held in held {

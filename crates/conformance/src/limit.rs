@@ -66,7 +66,8 @@ pub async fn a_job_stays_within_the_settings(bed: Bed) {
     patient.facts.max_retries = 3;
     bed.enqueue_all(vec![with_payload(&bed, 20), patient], at(0)).await;
     let defaults = |max_retries| QueueDefaults { max_retries: Some(max_retries), ..QueueDefaults::default() };
-    let puts = |max_retries| PutQueue { flow: None,
+    let puts = |max_retries| PutQueue {
+        flow: None,
         name: name("q"),
         defaults: defaults(max_retries),
         mode: None,

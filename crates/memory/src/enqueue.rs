@@ -69,7 +69,9 @@ impl State {
         let enqueued = answers.into_iter().next().ok_or(Refusal::NotFound)?;
         // One that was there already is handed only to whom it was handed before.
         let mut claimed = None;
-        if !enqueued.existed && is_next || (enqueued.existed && enqueued.id == id && self.is_held_under(id, &claim, now)) {
+        if !enqueued.existed && is_next
+            || (enqueued.existed && enqueued.id == id && self.is_held_under(id, &claim, now))
+        {
             claimed = self.claim_one(ClaimOne { job: id, claim }, now).ok().map(Box::new);
         }
         if claimed.is_some() && !enqueued.existed {

@@ -1,4 +1,4 @@
--- Makes the line and the holds say of every job what its row says: entries that point at nothing go, missing ones come.
+-- Makes the line, the holds and the slots say of every job what its row says: entries that point at nothing go, missing ones come.
 -- Returns how many were changed.
 -- Differs: SQLite has one index of what is due, which cannot differ from its rows.
 WITH stray AS (
@@ -24,5 +24,10 @@ WITH stray AS (
   ON CONFLICT (claim) DO UPDATE SET check_at = least(holds.check_at, excluded.check_at),
     ids = ARRAY(SELECT i FROM unnest(holds.ids) i WHERE i <> ALL (excluded.ids)) || excluded.ids,
     over = ARRAY(SELECT o FROM unnest(holds.over) o WHERE o <> ALL (excluded.ids))
+), slotted AS (
+  INSERT INTO windlass.slots (queue, id, lane)
+  SELECT j.queue, j.id, j.lane FROM windlass.queues q
+  JOIN windlass.jobs j ON j.queue = q.name AND j.status IN ('running', 'assigned') WHERE q.flow IS NOT NULL
+  ON CONFLICT DO NOTHING RETURNING id
 )
-SELECT (SELECT count(*) FROM stray) + (SELECT count(*) FROM lost)
+SELECT (SELECT count(*) FROM stray) + (SELECT count(*) FROM lost) + (SELECT count(*) FROM slotted)

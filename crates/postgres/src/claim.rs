@@ -132,8 +132,7 @@ async fn claim_plain(
     recover(connections, positions, now).await?;
     let request = Arc::new(request);
     let mut fan = Fan::of(&request).filter(|_| is_whole);
-    let (mut claimed, mut first, mut server_now, mut assigned) =
-        (Vec::new(), is_whole, None, Vec::new());
+    let (mut claimed, mut first, mut server_now, mut assigned) = (Vec::new(), is_whole, None, Vec::new());
     loop {
         let want = (request.max - claimed.len()) as i64;
         let (asked, from, look) =

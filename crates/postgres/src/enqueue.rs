@@ -129,7 +129,8 @@ impl Tx<'_> {
             Err(refused) => return Ok(Err(refused.refusal)),
         };
         // In a queue with rules somebody else may be next.
-        if !enqueued.existed && self.queue(&job.facts.queue).await?.is_some_and(|queue| queue.flow.is_some()) {
+        if !enqueued.existed && self.queue(&job.facts.queue).await?.is_some_and(|queue| queue.flow.is_some())
+        {
             return Ok(Ok(EnqueuedClaimed { enqueued, claimed: None }));
         }
         // One that was there already is handed only to whom it was handed before.

@@ -72,7 +72,10 @@ impl Lanes {
     }
 
     fn turn(&self, queue: &Name) -> Arc<tokio::sync::Mutex<()>> {
-        self.turns.lock().map(|mut turns| Arc::clone(turns.entry(queue.clone()).or_default())).unwrap_or_default()
+        self.turns
+            .lock()
+            .map(|mut turns| Arc::clone(turns.entry(queue.clone()).or_default()))
+            .unwrap_or_default()
     }
 }
 
@@ -168,7 +171,9 @@ impl Tx<'_> {
 
     /// Finds a slot for a job that is about to be handed out by itself, and says whether there is one.
     pub(crate) async fn take_slot(&self, job: &Job) -> Tried<bool> {
-        let Some(flow) = self.lock_queue(&job.queue).await?.and_then(|queue| queue.flow) else { return Ok(true) };
+        let Some(flow) = self.lock_queue(&job.queue).await?.and_then(|queue| queue.flow) else {
+            return Ok(true);
+        };
         if !job.takes_slot() && !flow.has_room(job.lane, self.locked_slots(&job.queue, &flow).await?) {
             return Ok(false);
         }
@@ -199,15 +204,15 @@ impl Tx<'_> {
         }
         let now = self.now().await?;
         let lost = self.lost_of(queue, request, want + passed.len(), now).await?;
-        let lost: Vec<JobId> = lost.into_iter().filter(|id| !passed.contains(id)).take(want).collect();
-        self.hand_out_all(&lost, request, now, &mut handed).await?;
+        self.hand_out_all(&lost, passed, request, now, &mut handed).await?;
         let held = self.locked_slots(queue, flow).await?;
         let mut turns = Turns::new(flow, held, from, want - handed.claimed.len());
         if handed.ending.is_none() && turns.wants() > 0 {
             for priority in self.due_priorities(queue, now).await? {
-                let heads = self.heads(queue, flow, priority, &turns, request, now, &mut handed.slots).await?;
+                let heads =
+                    self.heads(queue, flow, priority, &turns, request, now, &mut handed.slots).await?;
                 let next = turns.serve(heads);
-                self.hand_out_all(&next, request, now, &mut handed).await?;
+                self.hand_out_all(&next, passed, request, now, &mut handed).await?;
                 if turns.wants() == 0 || handed.ending.is_some() {
                     break;
                 }
@@ -235,21 +240,24 @@ impl Tx<'_> {
         self.all(sql!("due_priorities"), params![queue.as_str(), Ts(now)], priority).await
     }
 
-    /// Hands out jobs that nobody else has locked, in this order, up to the first that must end instead.
+    /// Hands out jobs that nobody else has locked, in this order, up to the first that must end instead. Those that could not
+    /// be ended before are passed over.
     async fn hand_out_all(
         &self,
         ids: &[JobId],
+        passed: &[JobId],
         request: &ClaimMany,
         now: Timestamp,
         handed: &mut Handed,
     ) -> Tried<()> {
+        let ids: Vec<JobId> = ids.iter().copied().filter(|id| !passed.contains(id)).collect();
         if ids.is_empty() {
             return Ok(());
         }
         let free = self.lock_free(ids.iter().copied().map(uuid).collect()).await?;
         // A later statement, so it sees the rows as they were locked.
         let mut rows = self.readable_jobs(ids.iter().copied().filter(|id| free.contains(&uuid(*id)))).await?;
-        for id in ids {
+        for id in &ids {
             let Some((job, wrong)) = rows.remove(id) else { continue };
             if wrong.is_some() {
                 handed.ending = Some((*id, wrong));
@@ -257,7 +265,9 @@ impl Tx<'_> {
             }
             let now = now.max(job.updated_at);
             let claim = Command::Claim(request.claim.clone());
-            let Some(step) = job.is_due(now).then(|| decide(&job, claim, now).ok()).flatten() else { continue };
+            let Some(step) = job.is_due(now).then(|| decide(&job, claim, now).ok()).flatten() else {
+                continue;
+            };
             if step.job.status != Status::Running {
                 handed.ending = Some((*id, None));
                 return Ok(());
@@ -297,7 +307,8 @@ impl Tx<'_> {
                 let lanes = look.lanes(after, until).await?;
                 let Some(last) = lanes.last().copied() else { break };
                 let is_open = |lane: &Lane| turns.room(*lane) > 0;
-                let open = lanes.iter().copied().filter(is_open).map(|lane| (lane, turns.depth(lane, usize::MAX)));
+                let open =
+                    lanes.iter().copied().filter(is_open).map(|lane| (lane, turns.depth(lane, usize::MAX)));
                 look.of_lanes(open.collect(), &mut heads, slots).await?;
                 if lanes.len() < WALK as usize {
                     break;
@@ -352,7 +363,8 @@ impl Look<'_, '_> {
         }
         let (numbers, depths): (Vec<i64>, Vec<i64>) =
             lanes.into_iter().map(|(lane, depth)| (lane.number(), depth as i64)).unzip();
-        let (queue, kinds, look, now) = (self.queue.as_str(), self.kinds(), LANED_LOOK_MAX as i64, Ts(self.now));
+        let (queue, kinds, look, now) =
+            (self.queue.as_str(), self.kinds(), LANED_LOOK_MAX as i64, Ts(self.now));
         let params = params![queue, self.priority, numbers, depths, now, kinds, look];
         let found = self.tx.all(sql!("lane_heads"), params, head).await?;
         collect(found, heads, slots);
@@ -360,7 +372,8 @@ impl Look<'_, '_> {
     }
 
     async fn plain(&self, all: bool, most: usize, heads: &mut Heads, slots: &mut Vec<Uuid>) -> Tried<()> {
-        let (queue, kinds, look, now) = (self.queue.as_str(), self.kinds(), LANED_LOOK_MAX as i64, Ts(self.now));
+        let (queue, kinds, look, now) =
+            (self.queue.as_str(), self.kinds(), LANED_LOOK_MAX as i64, Ts(self.now));
         let most = most as i64;
         let params = params![queue, self.priority, now, all, look, kinds, most];
         let found = self.tx.all(sql!("plain_heads"), params, head).await?;

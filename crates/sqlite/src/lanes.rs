@@ -97,7 +97,8 @@ impl Tx<'_, '_> {
         now: Timestamp,
     ) -> Tried<Vec<Heads>> {
         let plain = |all: bool| {
-            let look = if all && request.kinds.is_empty() { turns.wants() + turns.wants() } else { LANED_LOOK_MAX };
+            let look =
+                if all && request.kinds.is_empty() { turns.wants() + turns.wants() } else { LANED_LOOK_MAX };
             let params = (queue.as_str(), priority, now.as_micros(), all, look as i64);
             self.first(sql!("plain_heads"), params, request, turns.wants())
         };

@@ -119,6 +119,7 @@ pub use watch::{Feed, Watch};
 pub use windlass_derive::Job;
 pub use worker::{HandlerEnd, OnUnreadable, Worker};
 
+pub use windlass_core::flow::{LaneRule, Lanes};
 pub use windlass_core::limits::{self, Invalid};
 pub use windlass_core::schedule::{Missed, Overlap, Schedule, ScheduleState, Timing};
 pub use windlass_core::trigger::webhook::WebhookSecret;
@@ -126,7 +127,7 @@ pub use windlass_core::trigger::{Ingested, TriggerEvent, TriggerState};
 pub use windlass_core::unique::Policy as UniquePolicy;
 pub use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, WakeOutcome};
 pub use windlass_core::{
-    Actor, Approval, ApprovalId, Backoff, Event, EventKind, Facts, FeedCursor, Filter, JobId, LeaseMs,
+    Actor, Approval, ApprovalId, Backoff, Event, EventKind, Facts, FeedCursor, Filter, Flow, JobId, LeaseMs,
     Metadata, Name, Payload, QueueDefaults, QueueMode, Refusal, RunAt, Status, Timestamp, Token, Version,
     Wake, Who,
 };

@@ -5,7 +5,7 @@ use crate::error::Result;
 use windlass_core::limits::PAGE_MAX;
 use windlass_core::registry::Worker;
 use windlass_core::wait::ApprovalStatus;
-use windlass_core::{ApprovalId, Name, QueueDefaults, QueueMode, Who};
+use windlass_core::{ApprovalId, Flow, Name, QueueDefaults, QueueMode, Who};
 use windlass_store::{ApprovalView, DrainWorker, ListApprovals, PauseQueue, PutQueue, QueueState};
 
 /// Where the count of a queue's jobs stops.

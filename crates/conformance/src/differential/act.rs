@@ -8,7 +8,8 @@ use windlass_core::decide::{Cancel as Wish, Claim};
 use windlass_core::outcome::Found;
 use windlass_core::wait::{Decision, LinkToken, Voter, WaitFor};
 use windlass_core::{
-    Actor, ApprovalId, Done, JobId, Key, Lane, LeaseMs, Name, Outcome, RunAt, Status, Timestamp, Version, Wait, Who,
+    Actor, ApprovalId, Done, JobId, Key, Lane, LeaseMs, Name, Outcome, RunAt, Status, Timestamp, Version,
+    Wait, Who,
 };
 use windlass_store::*;
 

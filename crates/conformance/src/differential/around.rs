@@ -115,9 +115,11 @@ impl Twins {
             }
             Act::PutQueue { queue: q, retries, push, flow } => {
                 let defaults = QueueDefaults { max_retries: Some(*retries), ..QueueDefaults::default() };
-                let flow = flow.map(|(concurrency, lanes)| Flow { concurrency, lanes: lanes.map(lane_rules) });
+                let flow =
+                    flow.map(|(concurrency, lanes)| Flow { concurrency, lanes: lanes.map(lane_rules) });
                 let mode = Some(if *push { QueueMode::Push } else { QueueMode::Pull });
-                let answer = both!(self, put_queue, PutQueue { name: queue(*q), defaults, mode, flow, actor });
+                let answer =
+                    both!(self, put_queue, PutQueue { name: queue(*q), defaults, mode, flow, actor });
                 self.tells("put_queue", answer.is_ok());
             }
             Act::PutWorker { worker: w, draining } => {

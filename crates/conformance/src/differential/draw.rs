@@ -177,9 +177,8 @@ pub fn on_surroundings() -> BoxedStrategy<Act> {
     prop_oneof![
         (0..2usize, proptest::bool::weighted(0.3))
             .prop_map(|(queue, pause)| Act::PauseQueue { queue, pause }),
-        (0..2usize, 0..6i32, proptest::bool::weighted(0.2), weighted(0.7, flow())).prop_map(
-            |(queue, n, push, flow)| Act::PutQueue { queue, retries: n * 25, push, flow }
-        ),
+        (0..2usize, 0..6i32, proptest::bool::weighted(0.2), weighted(0.7, flow()))
+            .prop_map(|(queue, n, push, flow)| Act::PutQueue { queue, retries: n * 25, push, flow }),
         (0..3usize, proptest::bool::weighted(0.2))
             .prop_map(|(worker, draining)| Act::PutWorker { worker, draining }),
         (0..3usize).prop_map(|worker| Act::DrainWorker { worker }),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use windlass_core::unique::{Policy, Scope};
 use windlass_core::wait::LinkToken;
 use windlass_core::{
-    ApprovalId, Backoff, Event, Facts, FeedCursor, JobId, Key, LeaseMs, NewJob, Payload, RunAt, Secret, Timestamp,
-    Token, Unique, Version, Who,
+    ApprovalId, Backoff, Event, Facts, FeedCursor, JobId, Key, LeaseMs, NewJob, Payload, RunAt, Secret,
+    Timestamp, Token, Unique, Version, Who,
 };
 use windlass_store::{Now, ReadFeed, Restore, Store, StoreResult};
 
