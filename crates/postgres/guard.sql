@@ -133,7 +133,8 @@ BEGIN
     WHERE l.queue = OLD.queue AND l.priority = OLD.priority AND l.due_at = OLD.due_at AND l.id = OLD.id;
   END IF;
   IF NEW.due_at IS NOT NULL THEN
-    INSERT INTO windlass.line (queue, priority, due_at, id) VALUES (NEW.queue, NEW.priority, NEW.due_at, NEW.id);
+    INSERT INTO windlass.line (queue, priority, due_at, id, lane)
+    VALUES (NEW.queue, NEW.priority, NEW.due_at, NEW.id, NEW.lane);
   END IF;
   RETURN NEW;
 END $$;
@@ -172,7 +173,7 @@ DECLARE
 BEGIN
   SELECT n.key INTO changed FROM jsonb_each(to_jsonb(NEW)) n JOIN jsonb_each(to_jsonb(OLD)) o ON o.key = n.key
   WHERE n.value <> o.value AND n.key IN ('id', 'queue', 'kind', 'priority', 'max_retries', 'parent_id', 'unique_policy',
-    'timeout_ms', 'lease_ms', 'grace_ms', 'backoff', 'created_at') ORDER BY n.key LIMIT 1;
+    'timeout_ms', 'lease_ms', 'grace_ms', 'backoff', 'lane', 'created_at') ORDER BY n.key LIMIT 1;
   IF changed IS NOT NULL THEN
     RAISE EXCEPTION 'jobs.% is not changed by hand; it never changes', changed USING ERRCODE = 'WL002';
   END IF;

@@ -130,6 +130,7 @@ TABLE jobs (
   lease_ms bigint,
   backoff text,
   meta_version bigint,
+  lane bigint,
   retries integer NOT NULL,
   crashes integer NOT NULL,
   generation integer NOT NULL,
@@ -179,7 +180,8 @@ TABLE line (
   queue text COLLATE "C" NOT NULL,
   priority smallint NOT NULL,
   due_at timestamp with time zone NOT NULL,
-  id uuid NOT NULL
+  id uuid NOT NULL,
+  lane bigint
 ) WITH (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.05)
 
 TABLE marks (
@@ -225,6 +227,7 @@ TABLE queues (
   paused_by text,
   defaults text NOT NULL DEFAULT '{}'::text,
   mode text NOT NULL DEFAULT 'pull'::text,
+  flow text,
   CONSTRAINT queues_pkey PRIMARY KEY (name)
 )
 
@@ -261,6 +264,13 @@ TABLE settings (
   CONSTRAINT settings_one_check CHECK ((one = 1)),
   CONSTRAINT settings_pkey PRIMARY KEY (one)
 )
+
+TABLE slots (
+  queue text COLLATE "C" NOT NULL,
+  id uuid NOT NULL,
+  lane bigint,
+  CONSTRAINT slots_pkey PRIMARY KEY (queue, id)
+) WITH (autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0)
 
 TABLE store (
   one integer NOT NULL,
@@ -356,6 +366,8 @@ INDEX jobs_dead ON jobs USING btree (dead, dead_at, id) WITH (deduplicate_items=
 INDEX jobs_deadline ON jobs USING btree (deadline_at, id) WITH (deduplicate_items=off) WHERE (deadline_at IS NOT NULL)
 INDEX jobs_parked ON jobs USING btree (parked, id) WITH (deduplicate_items=off) WHERE (parked IS NOT NULL)
 INDEX line_due ON line USING btree (queue, priority DESC, due_at, id) WITH (deduplicate_items=off)
+INDEX line_lane ON line USING btree (queue, priority DESC, lane, due_at,
+  id) WITH (deduplicate_items=off) WHERE (lane IS NOT NULL)
 INDEX problem_hours_at ON problem_hours USING btree (at)
 INDEX problems_seen ON problems USING btree (last_seen_at, fingerprint)
 INDEX schedules_due ON schedules USING btree (next_at, name) WHERE (next_at IS NOT NULL)
@@ -374,7 +386,7 @@ TRIGGER job_events_not_emptied BEFORE TRUNCATE ON job_events FOR EACH STATEMENT 
 TRIGGER jobs_ended_by_hand AFTER UPDATE ON jobs FOR EACH STATEMENT EXECUTE FUNCTION ended_by_hand()
 TRIGGER jobs_enqueued BEFORE INSERT ON jobs FOR EACH STATEMENT EXECUTE FUNCTION refuse_insert()
 TRIGGER jobs_facts BEFORE UPDATE OF id, queue, kind, priority, max_retries, parent_id, unique_policy, timeout_ms,
-  lease_ms, grace_ms, backoff, created_at ON jobs FOR EACH ROW EXECUTE FUNCTION keep_facts()
+  lease_ms, grace_ms, backoff, lane, created_at ON jobs FOR EACH ROW EXECUTE FUNCTION keep_facts()
 TRIGGER jobs_guard BEFORE UPDATE ON jobs FOR EACH ROW WHEN (new.version <> (old.version + 1) OR
         CASE
             WHEN old.status = new.status THEN old.due_at IS DISTINCT FROM new.due_at

@@ -8,7 +8,7 @@ WHEN (NEW.version <> OLD.version + 1 OR CASE WHEN OLD.status = NEW.status THEN O
 EXECUTE FUNCTION windlass.guard();
 -- Costs nothing where a statement does not name one of these columns.
 CREATE OR REPLACE TRIGGER jobs_facts BEFORE UPDATE OF id, queue, kind, priority, max_retries, parent_id, unique_policy,
-  timeout_ms, lease_ms, grace_ms, backoff, created_at ON windlass.jobs FOR EACH ROW
+  timeout_ms, lease_ms, grace_ms, backoff, lane, created_at ON windlass.jobs FOR EACH ROW
 EXECUTE FUNCTION windlass.keep_facts();
 CREATE OR REPLACE TRIGGER jobs_ended_by_hand AFTER UPDATE ON windlass.jobs FOR EACH STATEMENT
 EXECUTE FUNCTION windlass.ended_by_hand();

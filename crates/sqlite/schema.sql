@@ -141,6 +141,7 @@ CREATE TABLE jobs (
   started_at          INTEGER,
   updated_at          INTEGER NOT NULL,
   finished_at         INTEGER,
+  lane                INTEGER,              -- made from its key; null without one
   CONSTRAINT leased_exactly_while_running CHECK ((status = 'running') = (lease_hash IS NOT NULL)
     AND (lease_hash IS NULL) = (lease_expires_at IS NULL)),
   CONSTRAINT waits_for_something_exactly_while_waiting CHECK ((status = 'waiting') = (waiting_for IS NOT NULL)),
@@ -179,7 +180,8 @@ CREATE TABLE queues (
   paused_at INTEGER,
   paused_by TEXT,
   defaults  TEXT NOT NULL DEFAULT '{}',
-  mode      TEXT NOT NULL DEFAULT 'pull'
+  mode      TEXT NOT NULL DEFAULT 'pull',
+  flow      TEXT                            -- its rules, as JSON; null without any
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE readers (
@@ -307,6 +309,8 @@ CREATE INDEX jobs_due ON jobs (queue, priority DESC, due_at, id, kind) WHERE due
 
 CREATE INDEX jobs_finished ON jobs (status, finished_at, id) WHERE finished_at IS NOT NULL;
 
+CREATE INDEX jobs_lane ON jobs (queue, priority DESC, lane, due_at, id) WHERE lane IS NOT NULL AND due_at IS NOT NULL;
+
 CREATE INDEX jobs_parked ON jobs (status, id) WHERE waiting_for IS NOT NULL OR assignment IS NOT NULL;
 
 CREATE INDEX jobs_worker ON jobs (worker_id, id) WHERE worker_id IS NOT NULL;
@@ -378,6 +382,7 @@ BEGIN
     WHEN NEW.lease_ms IS NOT OLD.lease_ms THEN RAISE(ABORT, 'jobs.lease_ms is not changed by hand; use the windlass command')
     WHEN NEW.grace_ms IS NOT OLD.grace_ms THEN RAISE(ABORT, 'jobs.grace_ms is not changed by hand; use the windlass command')
     WHEN NEW.backoff IS NOT OLD.backoff THEN RAISE(ABORT, 'jobs.backoff is not changed by hand; use the windlass command')
+    WHEN NEW.lane IS NOT OLD.lane THEN RAISE(ABORT, 'jobs.lane is not changed by hand; use the windlass command')
     WHEN NEW.result_version IS NOT OLD.result_version THEN RAISE(ABORT, 'jobs.result_version is not changed by hand; use the windlass command')
     WHEN NEW.error_version IS NOT OLD.error_version THEN RAISE(ABORT, 'jobs.error_version is not changed by hand; use the windlass command')
     WHEN NEW.error_code IS NOT OLD.error_code THEN RAISE(ABORT, 'jobs.error_code is not changed by hand; use the windlass command')
@@ -492,6 +497,7 @@ BEGIN
     WHEN NEW.lease_ms IS NOT OLD.lease_ms THEN RAISE(ABORT, 'jobs.lease_ms is not changed by hand; use the windlass command')
     WHEN NEW.grace_ms IS NOT OLD.grace_ms THEN RAISE(ABORT, 'jobs.grace_ms is not changed by hand; use the windlass command')
     WHEN NEW.backoff IS NOT OLD.backoff THEN RAISE(ABORT, 'jobs.backoff is not changed by hand; use the windlass command')
+    WHEN NEW.lane IS NOT OLD.lane THEN RAISE(ABORT, 'jobs.lane is not changed by hand; use the windlass command')
     WHEN NEW.result_version IS NOT OLD.result_version THEN RAISE(ABORT, 'jobs.result_version is not changed by hand; use the windlass command')
     WHEN NEW.error_version IS NOT OLD.error_version THEN RAISE(ABORT, 'jobs.error_version is not changed by hand; use the windlass command')
     WHEN NEW.error_code IS NOT OLD.error_code THEN RAISE(ABORT, 'jobs.error_code is not changed by hand; use the windlass command')

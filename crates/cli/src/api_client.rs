@@ -11,6 +11,7 @@ use tokio::sync::Mutex;
 use windlass_core::lease::hex;
 use windlass_core::{ApprovalId, Fingerprint, JobId, Name, QueueDefaults, QueueMode, Who};
 use windlass_http::wire::control::{DecideBody, DecisionWord, NewKey, QueueBody, WorkerBody};
+use windlass_http::wire::lane::LimitsShape;
 use windlass_http::wire::new_job::NewJobShape;
 use windlass_http::wire::operate::{BulkBody, CancelBody, ForkBody, RedriveBody, SignalBody};
 use windlass_http::wire::schedule::{ApplyBody, BackfillBody, ScheduleBody};
@@ -184,6 +185,7 @@ impl ApiClient {
         name: Name,
         defaults: QueueDefaults,
         mode: Option<QueueMode>,
+        flow: Option<LimitsShape>,
     ) -> Outcome<Reply> {
         let body = QueueBody {
             max_retries: defaults.max_retries,
@@ -192,6 +194,7 @@ impl ApiClient {
             grace: defaults.grace_ms.map(Span::from_ms),
             backoff: None,
             mode: mode.map(|mode| mode.as_str().to_owned()),
+            flow,
         };
         self.put(&format!("/v1/queues/{}", encoded(name.as_str())), &body).await
     }

@@ -12,7 +12,8 @@ pub use jobs::{
     Signalling, Tailing, Watching,
 };
 pub use registry::{
-    ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueueArg, QueuesCommand, WorkersCommand,
+    ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueueArg, QueueSettings, QueuesCommand,
+    WorkersCommand,
 };
 pub use schedules::{ApplyArgs, BackfillArgs, NewSchedule, SchedulesCommand};
 pub use stats::{ProblemsCommand, StatsArgs, StatsCommand};

@@ -67,6 +67,7 @@ fn draft(args: EnqueueArgs) -> Outcome<NewJobShape> {
     let (payload, payload_base64) = fields(payload(args.payload.as_deref(), PAYLOAD_MAX_BYTES)?.as_ref());
     let tags = args.tag.iter().map(|tag| Ok(Name::parse("tag", tag)?.to_string())).collect::<Outcome<_>>()?;
     let key = args.unique_key.map(|key| Key::parse("unique_key", key)).transpose()?;
+    let lane = args.key.map(|key| Key::parse("key", key)).transpose()?;
     let agent_id = args.agent_id.map(|id| Who::parse("agent_id", id)).transpose()?;
     Ok(NewJobShape {
         kind: Name::parse("kind", &args.kind)?.to_string(),
@@ -81,6 +82,7 @@ fn draft(args: EnqueueArgs) -> Outcome<NewJobShape> {
         timeout: args.timeout.map(|timeout| Span::from_ms(timeout.ms())),
         backoff: args.backoff.map(|text| backoff(&text)).transpose()?,
         requires: requires(&args.require)?,
+        key: lane.map(|key| key.to_string()),
         agent_id: agent_id.map(|id| id.to_string()),
         metadata: traced(args.metadata.map(|text| metadata(&text)).transpose()?),
         tags: Some(tags),

@@ -2,7 +2,8 @@
 
 use crate::api_client::ApiClient;
 use crate::args::{
-    ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueueArg, QueuesCommand, WorkersCommand,
+    ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueueArg, QueueSettings, QueuesCommand,
+    WorkersCommand,
 };
 use crate::fail::{Failure, Outcome};
 use crate::ids;
@@ -11,8 +12,10 @@ use crate::shape::Reply;
 use crate::show::{self, list, moment, names, text};
 use crate::span::ago;
 use serde_json::Value;
-use windlass_core::{Invalid, LeaseMs, Name, QueueDefaults, QueueMode, Role, Who};
+use std::collections::BTreeMap;
+use windlass_core::{Invalid, LeaseMs, Name, QueueDefaults, QueueLimits, QueueMode, Role, Who};
 use windlass_http::wire::control;
+use windlass_http::wire::lane::{LaneShape, LanesShape, LimitsShape};
 use windlass_http::wire::time::Time;
 use windlass_http::{ROLES, role_word};
 use windlass_store::fresh;
@@ -74,11 +77,40 @@ pub async fn queues(command: QueuesCommand, create: bool, door: &ApiClient, out:
             };
             defaults.check()?;
             let mode = settings.mode.as_deref().map(QueueMode::parse).transpose()?;
-            door.set_queue(Name::parse("queue", settings.queue)?, defaults, mode).await?
+            let flow = flow(&settings)?;
+            door.set_queue(Name::parse("queue", settings.queue)?, defaults, mode, flow).await?
         }
     };
     show::reply(out, &reply, |out, value| show_queues(out, std::slice::from_ref(&value["queue"])));
     Ok(())
+}
+
+/// The limits that were given; none if they stay as they are, empty ones if all go.
+fn flow(settings: &QueueSettings) -> Outcome<Option<LimitsShape>> {
+    let mut keys = BTreeMap::<String, LaneShape>::new();
+    for text in &settings.key_limit {
+        let (key, n) = of_key("--key-limit", text)?;
+        keys.entry(key).or_default().concurrency = Some(n);
+    }
+    for text in &settings.weight {
+        let (key, n) = of_key("--weight", text)?;
+        keys.entry(key).or_default().weight = Some(n);
+    }
+    let is_fair = settings.fair || settings.per_key.is_some() || !keys.is_empty();
+    let lanes = is_fair.then_some(LanesShape { concurrency: settings.per_key, weight: None, keys });
+    let given = settings.no_limits || settings.limit.is_some() || lanes.is_some();
+    let flow = given.then_some(LimitsShape { concurrency: settings.limit, lanes });
+    if let Some(flow) = &flow {
+        QueueLimits::try_from(flow.clone())?.check()?;
+    }
+    Ok(flow)
+}
+
+/// `acme=3`
+fn of_key(flag: &str, text: &str) -> Outcome<(String, i32)> {
+    let wrong = || Failure::usage(format!("{flag} has {text}; it takes a key and a number, like acme=3"));
+    let (key, n) = text.rsplit_once('=').ok_or_else(wrong)?;
+    Ok((key.to_owned(), n.parse().map_err(|_| wrong())?))
 }
 
 /// Pauses or resumes a queue that is there: one with a setting, or with a job of any status. A typo is told as one.
@@ -114,12 +146,13 @@ pub fn show_queues(out: &Out, queues: &[Value]) {
         };
         let due = format!("{}{more}", text(&queue["due"]));
         let defaults = Some(text(&queue["defaults"])).filter(|text| text != "{}").unwrap_or_default();
+        let limits = Some(text(&queue["flow"])).filter(|_| !queue["flow"].is_null()).unwrap_or_default();
         let (oldest, mode) = (moment(&queue["oldest_due_at"]), text(&queue["mode"]));
-        vec![text(&queue["name"]), status.to_owned(), mode, due, oldest, defaults, by]
+        vec![text(&queue["name"]), status.to_owned(), mode, due, oldest, limits, defaults, by]
     };
     let rows: Vec<_> = queues.iter().map(row).collect();
     out.table(
-        &["QUEUE", "STATUS", "MODE", "DUE", "OLDEST DUE", "DEFAULTS", "PAUSED"],
+        &["QUEUE", "STATUS", "MODE", "DUE", "OLDEST DUE", "LIMITS", "DEFAULTS", "PAUSED"],
         &rows,
         "no queue has a job or a setting",
     );

@@ -139,7 +139,7 @@ impl Bed {
     /// Claims up to `max` jobs of queues.
     pub async fn claims_from(&self, worker: &str, queues: &[&str], max: usize, now: Now) -> Vec<Claimed> {
         let queues = queues.iter().map(|q| name(q)).collect();
-        let request = ClaimMany { queues, kinds: vec![], max, claim: self.claim(worker) };
+        let request = ClaimMany { from: None, queues, kinds: vec![], max, claim: self.claim(worker) };
         self.store.claim(request, now).await.expect("the store answers")
     }
 

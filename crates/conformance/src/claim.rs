@@ -69,7 +69,7 @@ pub async fn a_claim_hands_out_a_job_under_a_lease(bed: Bed) {
     bed.enqueue(job.clone(), at(0)).await;
     let claim = bed.claim("w-1");
     let secret = claim.secret;
-    let request = ClaimMany { queues: vec![name("default")], kinds: vec![], max: 10, claim };
+    let request = ClaimMany { from: None, queues: vec![name("default")], kinds: vec![], max: 10, claim };
     let claimed = bed.store.claim(request, at(5)).await.expect("the store answers");
     let [held] = claimed.try_into().expect("one job");
     let Claimed { job: row, lease, facts, payload, .. } = held.clone();
@@ -133,7 +133,8 @@ pub async fn many_at_once_are_handed_out_as_one_would_be(bed: Bed) {
         before.push(bed.row(*id).await);
     }
     let claim = bed.claim("v");
-    let request = ClaimMany { queues: vec![name("default")], kinds: vec![], max: 10, claim: claim.clone() };
+    let request =
+        ClaimMany { from: None, queues: vec![name("default")], kinds: vec![], max: 10, claim: claim.clone() };
     let claimed = bed.store.claim(request, at(100)).await.expect("the store answers");
     assert_eq!(claimed.len(), ids.len());
     for before in before {
@@ -275,7 +276,8 @@ pub async fn only_the_kinds_asked_for_are_handed_out(bed: Bed) {
     let (a, b) = (bed.enqueue(bed.job("a"), at(1)).await.id, bed.enqueue(bed.job("b"), at(1)).await.id);
     let claim = async |kinds: &[&str], now: Now| {
         let kinds = kinds.iter().map(|k| name(k)).collect();
-        let request = ClaimMany { queues: vec![name("default")], kinds, max: 100, claim: bed.claim("w") };
+        let request =
+            ClaimMany { from: None, queues: vec![name("default")], kinds, max: 100, claim: bed.claim("w") };
         let claimed = bed.store.claim(request, now).await.expect("the store answers");
         claimed.iter().map(|c| c.job.id).collect::<Vec<_>>()
     };
@@ -326,7 +328,7 @@ pub async fn what_was_claimed_by_id_is_held_under_its_secret_too(bed: Bed) {
     let claim = bed.claim("w");
     let one = ClaimOne { job: ids[1], claim: claim.clone() };
     bed.store.claim_one(one, at(1)).await.expect("the store answers").expect("claimed");
-    let many = ClaimMany { queues: vec![name("default")], kinds: Vec::new(), max: 1, claim };
+    let many = ClaimMany { from: None, queues: vec![name("default")], kinds: Vec::new(), max: 1, claim };
     for _ in 0..2 {
         let again = bed.store.claim(many.clone(), at(2)).await.expect("the store answers");
         assert_eq!(
@@ -341,6 +343,7 @@ pub async fn what_was_claimed_by_id_is_held_under_its_secret_too(bed: Bed) {
 pub async fn the_same_secret_again_returns_the_same_jobs(bed: Bed) {
     bed.enqueue_all((0..6).map(|_| bed.job("work")).collect(), at(0)).await;
     let claim = |worker: &str, max| ClaimMany {
+        from: None,
         queues: vec![name("default")],
         kinds: vec![],
         max,
@@ -371,7 +374,8 @@ pub async fn the_same_secret_again_returns_the_same_jobs(bed: Bed) {
 pub async fn what_one_secret_takes_twice_is_held_once(bed: Bed) {
     let id = bed.a_job(at(0)).await;
     let claim = claim_with("w", Bed::secret(4));
-    let many = ClaimMany { queues: vec![name("default")], kinds: vec![], max: 10, claim: claim.clone() };
+    let many =
+        ClaimMany { from: None, queues: vec![name("default")], kinds: vec![], max: 10, claim: claim.clone() };
     // It goes back into the line each time, and what it was held under may still name it.
     for n in 0..4 {
         let held = if n % 2 == 0 {
@@ -427,6 +431,7 @@ pub async fn the_same_secret_again_by_id_returns_the_same_job(bed: Bed) {
 pub async fn a_secret_used_for_ever_makes_a_new_token_each_time(bed: Bed) {
     bed.a_job(at(0)).await;
     let request = ClaimMany {
+        from: None,
         queues: vec![name("default")],
         kinds: vec![],
         max: 1,
@@ -446,7 +451,7 @@ pub async fn a_large_claim_is_held_like_a_small_one(bed: Bed) {
     bed.enqueue_all((0..40).map(|_| bed.job("work")).collect(), at(0)).await;
     let ask = async |max, now| {
         let claim = claim_with("w", Bed::secret(1));
-        let request = ClaimMany { queues: vec![name("default")], kinds: vec![], max, claim };
+        let request = ClaimMany { from: None, queues: vec![name("default")], kinds: vec![], max, claim };
         bed.store.claim(request, now).await.expect("the store answers")
     };
     let first = ask(30, at(0)).await;

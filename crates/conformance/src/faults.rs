@@ -54,7 +54,8 @@ async fn enqueues(bed: &Bed, jobs: Vec<NewJob>) -> Vec<Enqueued> {
 }
 
 async fn claims(bed: &Bed, worker: &str, max: usize) -> Vec<Claimed> {
-    let request = ClaimMany { queues: vec![name("default")], kinds: vec![], max, claim: bed.claim(worker) };
+    let request =
+        ClaimMany { from: None, queues: vec![name("default")], kinds: vec![], max, claim: bed.claim(worker) };
     until_answered(|| bed.store.claim(request.clone(), at(0))).await
 }
 

@@ -123,7 +123,7 @@ pub async fn the_same_secret_again_returns_the_job_it_was_handed(bed: Bed) {
         assert!(again.enqueued.existed);
         assert_eq!(again.claimed, first.claimed);
         let queues = vec![name("default")];
-        let asked = ClaimMany { queues, kinds: vec![], max: 1, claim: claim.clone() };
+        let asked = ClaimMany { from: None, queues, kinds: vec![], max: 1, claim: claim.clone() };
         let held = bed.store.claim(asked, now).await.expect("the store answers");
         assert_eq!(held.first(), first.claimed.as_deref());
         let another = hands(&bed, &job, &bed.claim("w"), now).await.expect("a repeat is not refused");

@@ -19,6 +19,7 @@ pub mod faults;
 pub mod feed;
 pub mod follow;
 pub mod hand;
+pub mod lanes;
 pub mod lease;
 pub mod limit;
 pub mod list;
@@ -76,6 +77,7 @@ macro_rules! suite {
         $crate::enqueue_laws!($($make)*);
         $crate::claim_laws!($($make)*);
         $crate::hand_laws!($($make)*);
+        $crate::lanes_laws!($($make)*);
         $crate::lease_laws!($($make)*);
         $crate::limit_laws!($($make)*);
         $crate::settle_laws!($($make)*);

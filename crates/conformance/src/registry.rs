@@ -85,7 +85,7 @@ pub async fn a_pause_is_audited_once_per_change(bed: Bed) {
 /// R12, M9
 pub async fn queue_settings_are_checked_and_audited(bed: Bed) {
     let puts = |defaults| {
-        let request = PutQueue { name: name("q"), defaults, mode: None, actor: ann() };
+        let request = PutQueue { flow: None, name: name("q"), defaults, mode: None, actor: ann() };
         let store = bed.store.clone();
         async move { store.put_queue(request, at(0)).await.expect("the store answers") }
     };

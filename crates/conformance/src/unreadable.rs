@@ -169,8 +169,13 @@ pub async fn a_row_fails_alone(bed: &Bed, planter: &dyn Planter) {
     let list = listed(bed).await;
     let named: Vec<JobId> = list.values().filter(|l| l.unreadable.is_some()).map(|l| l.job.id).collect();
     assert_eq!((list.len(), named), (4, vec![ids[0], ids[2]]));
-    let kinds =
-        ClaimMany { queues: vec![name("default")], kinds: vec![name("work")], max: 1, claim: bed.claim("w") };
+    let kinds = ClaimMany {
+        from: None,
+        queues: vec![name("default")],
+        kinds: vec![name("work")],
+        max: 1,
+        claim: bed.claim("w"),
+    };
     let claimed = bed.store.claim(kinds, at(1)).await.expect("the store answers");
     assert_eq!(claimed.iter().map(|c| c.job.id).collect::<Vec<_>>(), [ids[1]], "one alone, of a kind");
     let claimed = bed.claims("w", 10, at(1)).await;

@@ -2,6 +2,7 @@
 
 use crate::event::{Event, EventKind};
 use crate::job::{Facts, Job};
+use crate::lane::Lane;
 use crate::status::Status;
 use crate::time::Timestamp;
 use crate::wait::WaitFor;
@@ -49,6 +50,7 @@ impl Job {
             lease_ms: facts.lease_ms,
             grace_ms: facts.grace_ms,
             backoff: facts.backoff,
+            lane: facts.key.as_ref().map(Lane::of),
             result_version: None,
             error_version: None,
             error_code: None,

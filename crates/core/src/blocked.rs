@@ -9,7 +9,7 @@ use serde::Serialize;
 /// The answer to "why is it not running".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Blocked {
-    /// One word: `paused`, `not_due`, `no_worker`, `waiting`, `assigned`, `cancelling`.
+    /// One word: `paused`, `not_due`, `limit`, `no_worker`, `waiting`, `assigned`, `cancelling`.
     pub reason: &'static str,
     /// Since when.
     pub since: Timestamp,
@@ -24,6 +24,8 @@ pub struct Blocked {
 pub struct Surroundings {
     /// When its queue was paused and by whom, if it is.
     pub paused: Option<(Timestamp, String)>,
+    /// What of its queue's limits it stands behind, in words; none if there is a slot for it.
+    pub full: Option<String>,
     /// Whether a live worker takes jobs of its queue and kind.
     pub has_worker: bool,
 }
@@ -86,6 +88,13 @@ pub fn blocked(job: &Job, around: &Surroundings, now: Timestamp) -> Option<Block
                     "its run time".into(),
                     format!("it is due at {due}"),
                 );
+            }
+            if let Some(by) = &around.full {
+                let fix = format!(
+                    "it runs once a slot is free; `windlass queues set {} --limit N --per-key N` changes the limits",
+                    job.queue
+                );
+                return because("limit", due, by.clone(), fix);
             }
             if !around.has_worker {
                 let fix = format!(

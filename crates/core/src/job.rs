@@ -4,9 +4,10 @@ use crate::backoff::Backoff;
 use crate::dispatch::Requires;
 use crate::event::{EventKind, Unreadable};
 use crate::ids::JobId;
+use crate::lane::Lane;
 use crate::lease::{LeaseHash, LeaseMs, Token};
 use crate::limits::{self, Invalid};
-use crate::name::{Name, Who};
+use crate::name::{Key, Name, Who};
 use crate::payload::{Payload, fits};
 use crate::status::Status;
 use crate::time::Timestamp;
@@ -97,6 +98,9 @@ pub struct Facts {
     /// Labels that a worker must have to be assigned it. Only queues in mode push look at them.
     #[serde(default, skip_serializing_if = "Requires::is_empty")]
     pub requires: Requires,
+    /// Whose job it is, such as a tenant: jobs of one key form a lane of their queue, where the queue has rules for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<Key>,
 }
 
 fn is_zero(n: &i32) -> bool {
@@ -145,6 +149,7 @@ impl Facts {
             metadata: Metadata::new(),
             unique: None,
             requires: Requires::new(),
+            key: None,
         }
     }
 
@@ -295,6 +300,8 @@ pub struct Job {
     pub grace_ms: i64,
     /// Its own backoff.
     pub backoff: Option<Backoff>,
+    /// Its lane, made from its key; none without a key.
+    pub lane: Option<Lane>,
     /// The event with the result.
     pub result_version: Option<Version>,
     /// The event with the last error.

@@ -68,6 +68,16 @@ pub const APPROVERS_MAX: usize = 100;
 pub const ENQUEUE_MAX: usize = 10_000;
 /// Most jobs in one claim.
 pub const CLAIM_MAX: usize = 1_000;
+/// Most jobs that one claim takes from a queue with rules.
+pub const LANED_CLAIM_MAX: usize = 100;
+/// Most entries of a line that a claim reads to find the jobs of one lane for its kinds, or those without a key.
+pub const LANED_LOOK_MAX: usize = 5_000;
+/// Highest concurrency that a queue or its keys may be limited to.
+pub const FLOW_CONCURRENCY_MAX: i64 = 100_000;
+/// Most jobs that a key's turn may hand out.
+pub const FLOW_WEIGHT_MAX: i64 = 1_000;
+/// Most keys of a queue with rules of their own.
+pub const FLOW_KEYS_MAX: usize = 1_000;
 /// Most items in one extend, settle, assign or sweep.
 pub const BATCH_MAX: usize = 10_000;
 /// Most rows of one page of any list.

@@ -124,8 +124,9 @@ impl Redrive {
     }
 }
 
-/// Gives the job to a worker. The same assignment again is a repeat; a paused queue gives nothing.
-pub fn assign(job: &Job, to: Assigned, paused: bool, now: Timestamp) -> Result<Verdict, Refusal> {
+/// Gives the job to a worker. The same assignment again is a repeat; a queue that is closed for it, paused or
+/// without a free slot, gives nothing.
+pub fn assign(job: &Job, to: Assigned, closed: bool, now: Timestamp) -> Result<Verdict, Refusal> {
     if let Some(assignment) = job.assignment
         && job.status == Status::Assigned
         && job.worker_id.as_ref() == Some(&to.worker)
@@ -133,7 +134,7 @@ pub fn assign(job: &Job, to: Assigned, paused: bool, now: Timestamp) -> Result<V
     {
         return Ok(Verdict::Already(assignment));
     }
-    if paused && !job.status.is_terminal() {
+    if closed && !job.status.is_terminal() {
         return Err(Refusal::NotClaimable(job.status));
     }
     decide(job, Command::Assign(to), now).map(Verdict::step)

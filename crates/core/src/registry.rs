@@ -3,173 +3,18 @@
 //! A request says what becomes of what is there, and what goes to the audit. A store reads what is there under its lock,
 //! and writes what comes back.
 
-use crate::backoff::Backoff;
 use crate::ids::JobId;
 use crate::job::Metadata;
 use crate::lease::LeaseMs;
-use crate::limits::{self, Invalid};
 use crate::name::{Actor, Key, Name, Who};
 use crate::refusal::Refusal;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Defaults that jobs of a queue fall back to.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-pub struct QueueDefaults {
-    /// Retries.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_retries: Option<i32>,
-    /// Timeout of one attempt, in milliseconds; 0 is no timeout.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub timeout_ms: Option<i64>,
-    /// Lease, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lease_ms: Option<LeaseMs>,
-    /// Grace, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub grace_ms: Option<i64>,
-    /// Backoff.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backoff: Option<Backoff>,
-}
+mod queue;
 
-impl QueueDefaults {
-    /// Accepts what is within the limits.
-    pub fn check(&self) -> Result<(), Invalid> {
-        if let Some(n) = self.max_retries {
-            limits::within("max_retries", n.into(), 0, limits::MAX_RETRIES_MAX)?;
-        }
-        if let Some(ms) = self.timeout_ms {
-            crate::span::within_ms("timeout", ms, 0, limits::TIMEOUT_MAX_MS)?;
-        }
-        if let Some(ms) = self.lease_ms {
-            LeaseMs::new(ms.get())?;
-        }
-        if let Some(ms) = self.grace_ms {
-            crate::span::within_ms("grace", ms, 0, limits::GRACE_MAX_MS)?;
-        }
-        self.backoff.map_or(Ok(()), |b| b.check().map(|_| ()))
-    }
-}
-
-/// How jobs of a queue reach workers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum QueueMode {
-    /// Workers take them.
-    #[default]
-    Pull,
-    /// The leader assigns them, to the least loaded worker whose labels match.
-    Push,
-}
-
-impl QueueMode {
-    /// The word for it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Pull => "pull",
-            Self::Push => "push",
-        }
-    }
-
-    /// Reads the word.
-    pub fn parse(word: &str) -> Result<Self, Invalid> {
-        match word {
-            "pull" => Ok(Self::Pull),
-            "push" => Ok(Self::Push),
-            other => Err(Invalid::new("mode", other, "must be pull or push")),
-        }
-    }
-}
-
-/// A queue as it is kept: only queues with a setting have a row, others exist by having jobs.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Queue {
-    /// Its name.
-    pub name: Name,
-    /// When it was paused and by whom.
-    pub paused: Option<(Timestamp, Actor)>,
-    /// What its jobs fall back to.
-    pub defaults: QueueDefaults,
-    /// How its jobs reach workers.
-    pub mode: QueueMode,
-}
-
-impl Queue {
-    /// A queue without a setting.
-    pub fn new(name: Name) -> Self {
-        Self { name, paused: None, defaults: QueueDefaults::default(), mode: QueueMode::default() }
-    }
-
-    /// Whether a worker may take a job from it that it was not assigned.
-    pub fn is_open(&self) -> bool {
-        self.paused.is_none() && self.mode == QueueMode::Pull
-    }
-}
-
-/// A queue's settings.
-#[derive(Debug, Clone)]
-pub struct PutQueue {
-    /// Which.
-    pub name: Name,
-    /// What its jobs fall back to.
-    pub defaults: QueueDefaults,
-    /// How its jobs reach workers; as before when absent.
-    pub mode: Option<QueueMode>,
-    /// Who sets them.
-    pub actor: Actor,
-}
-
-impl PutQueue {
-    /// The queue with these settings; none if it has them.
-    pub fn decide(&self, before: Option<&Queue>) -> Result<Option<(Queue, WriteAudit)>, Invalid> {
-        self.defaults.check()?;
-        let queue = before.cloned().unwrap_or_else(|| Queue::new(self.name.clone()));
-        let after = Queue { defaults: self.defaults, mode: self.mode.unwrap_or(queue.mode), ..queue };
-        if before == Some(&after) {
-            return Ok(None);
-        }
-        let json = |queue: &Queue| {
-            let mut settings = serde_json::to_value(queue.defaults).unwrap_or_default();
-            if let (Some(settings), QueueMode::Push) = (settings.as_object_mut(), queue.mode) {
-                settings.insert("mode".to_owned(), queue.mode.as_str().into());
-            }
-            settings
-        };
-        let detail = Metadata::from_iter([
-            ("before".to_owned(), before.map_or(serde_json::Value::Null, json)),
-            ("after".to_owned(), json(&after)),
-        ]);
-        let audit = WriteAudit::of(self.actor.clone(), "queue.put", &self.name, detail);
-        Ok(Some((after, audit)))
-    }
-}
-
-/// A queue to pause or resume.
-#[derive(Debug, Clone)]
-pub struct PauseQueue {
-    /// Which.
-    pub name: Name,
-    /// Whether to pause; else resume.
-    pub pause: bool,
-    /// Who.
-    pub actor: Actor,
-}
-
-impl PauseQueue {
-    /// The queue paused or resumed; none if it is. A repeat does not even change since when it is paused.
-    pub fn decide(&self, before: Option<&Queue>, now: Timestamp) -> Option<(Queue, WriteAudit)> {
-        let queue = before.cloned().unwrap_or_else(|| Queue::new(self.name.clone()));
-        if queue.paused.is_some() == self.pause {
-            return None;
-        }
-        let action = if self.pause { "queue.pause" } else { "queue.resume" };
-        let paused = self.pause.then(|| (now, self.actor.clone()));
-        let audit = WriteAudit::of(self.actor.clone(), action, &self.name, Metadata::new());
-        Some((Queue { paused, ..queue }, audit))
-    }
-}
+pub use queue::{PauseQueue, PutQueue, Queue, QueueDefaults, QueueMode};
 
 /// How many jobs of a queue at once.
 pub type Slots = BTreeMap<Name, i32>;

@@ -286,7 +286,7 @@ async fn claim(
     claim: Claim,
     mut unknown: Option<Instant>,
 ) -> Option<(Instant, Vec<Claimed>)> {
-    let request = ClaimMany { queues, kinds: claimer.profile.kinds.clone(), max, claim };
+    let request = ClaimMany { from: None, queues, kinds: claimer.profile.kinds.clone(), max, claim };
     let (mut pause, mut patience) = (Pause::default(), None);
     loop {
         // Leases count from the first call that may have been carried out.

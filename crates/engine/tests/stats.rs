@@ -38,7 +38,7 @@ async fn live(bed: &Bed, rounds: usize) {
         bed.put_all((0..6).map(|n| new_job(if n % 2 == 0 { "mail" } else { "sms" })).collect()).await;
         let lease_ms = LeaseMs::new(30_000).expect("a lease");
         let claim = Claim { worker: who("w"), secret: fresh::secret(), lease_ms };
-        let many = ClaimMany { queues: vec![name("default")], kinds: vec![], max: 5, claim };
+        let many = ClaimMany { from: None, queues: vec![name("default")], kinds: vec![], max: 5, claim };
         let claimed = bed.store.claim(many, None).await.expect("the store");
         for (n, held) in claimed.iter().enumerate() {
             let error = Failure::new("smtp", &format!("order {round}{n} is lost")).expect("a failure");

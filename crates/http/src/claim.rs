@@ -66,6 +66,7 @@ pub(crate) async fn claim(call: Call) -> Reply {
         call.who.check_queue(queue)?;
     }
     let request = ClaimMany {
+        from: None,
         queues,
         kinds: names("kinds", &body.kinds.unwrap_or_default())?,
         max: within("max", body.max.unwrap_or(1), 1, CLAIM_MAX as i64)? as usize,

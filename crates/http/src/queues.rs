@@ -8,7 +8,7 @@ use crate::wire::registry::QueueShape;
 use crate::wire::time::Span;
 use serde::Serialize;
 use utoipa::ToSchema;
-use windlass_core::{Backoff, Count, Name, Queue, QueueDefaults, QueueMode};
+use windlass_core::{Backoff, Count, Name, Queue, QueueDefaults, QueueLimits, QueueMode};
 use windlass_store::{PauseQueue, PutQueue, QueueState};
 
 /// Up to where due jobs are counted.
@@ -63,7 +63,8 @@ pub(crate) async fn put(call: Call) -> Reply {
         backoff: body.backoff.map(Backoff::from),
     };
     let mode = body.mode.as_deref().map(QueueMode::parse).transpose()?;
-    let request = PutQueue { name: name.clone(), defaults, mode, actor: call.actor() };
+    let flow = body.flow.map(QueueLimits::try_from).transpose()?;
+    let request = PutQueue { name: name.clone(), defaults, mode, flow, actor: call.actor() };
     call.store().put_queue(request, None).await??;
     call.app.defaults.forget();
     show(&call, name).await

@@ -328,3 +328,40 @@ async fn bulk_redrive_leaves_cancelled_jobs_alone() {
         assert_eq!(bed.job(&cancelled).await["status"], "pending");
     }
 }
+
+/// F8: limits are set over HTTP, hold for claims, are shown, and explain why a job does not run.
+#[tokio::test(flavor = "multi_thread")]
+async fn queues_are_limited() {
+    for bed in beds().await {
+        let flow =
+            json!({ "concurrency": 3, "lanes": { "concurrency": 1, "keys": { "large": { "weight": 2 } } } });
+        let set = bed.put("/v1/queues/sync", json!({ "flow": flow })).await.is(200);
+        assert_eq!(set["queue"]["flow"], flow);
+        for (bad, field) in [
+            (json!({ "concurrency": 0 }), "flow.concurrency"),
+            (json!({ "lanes": { "weight": 0 } }), "flow.lanes.weight"),
+            (json!({ "lanes": { "keys": { "": {} } } }), "flow.lanes.keys"),
+        ] {
+            let refused = bed.put("/v1/queues/sync", json!({ "flow": bad })).await.refused(422, "invalid");
+            assert!(refused.to_string().contains(field), "{refused}");
+        }
+        bed.put("/v1/queues/sync", json!({ "flow": { "rat": 1 } })).await.refused(422, "unknown_field");
+        let job = json!({ "queue": "sync", "key": "acme" });
+        let (first, second) = (bed.put_job(job.clone()).await, bed.put_job(job).await);
+        bed.put_job(json!({ "queue": "sync", "key": "globex" })).await;
+        let claim = json!({ "queues": ["sync"], "worker_id": "w", "max": 10 });
+        let claimed = bed.post("/v1/claim", claim.clone()).await.is(200);
+        assert_eq!(claimed["jobs"].as_array().map(Vec::len), Some(2), "one of each key");
+        let shown = bed.get(&format!("/v1/jobs/{second}")).await.is(200);
+        assert_eq!(
+            (&shown["job"]["key"], &shown["job"]["blocked"]["reason"]),
+            (&json!("acme"), &json!("limit"))
+        );
+        assert_eq!(shown["job"]["blocked"]["by"], "key acme has 1 of 1 running");
+        assert_ne!(first, second);
+        let cleared = bed.put("/v1/queues/sync", json!({ "flow": {} })).await.is(200);
+        assert_eq!(cleared["queue"]["flow"], Value::Null);
+        let claimed = bed.post("/v1/claim", claim).await.is(200);
+        assert_eq!(claimed["jobs"].as_array().map(Vec::len), Some(1), "without limits it runs");
+    }
+}

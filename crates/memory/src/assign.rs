@@ -69,7 +69,8 @@ impl State {
     fn assign_one(&mut self, id: JobId, worker: Who, epoch: i64, lapse_ms: i64, now: Timestamp) -> Answer {
         let job = &self.entry(id)?.job;
         let to = Assigned { worker, epoch, deadline_at: now.plus_ms(lapse_ms) };
-        let verdict = assign(job, to, self.is_paused(&job.queue), now)?;
+        let closed = self.is_paused(&job.queue) || !self.has_slot(job);
+        let verdict = assign(job, to, closed, now)?;
         Ok(self.carry(verdict))
     }
 

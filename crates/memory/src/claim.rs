@@ -24,6 +24,10 @@ impl State {
             if request.queues[..place].contains(queue) || !self.is_open(queue) {
                 continue;
             }
+            if let Some(flow) = self.flow(queue).cloned() {
+                self.claim_laned(queue, &flow, &request, max, now, &mut claimed);
+                continue;
+            }
             for priority in (PRIORITY_MIN as i32..=PRIORITY_MAX as i32).rev() {
                 self.claim_line(queue, priority, &request, max, now, &mut claimed);
             }
@@ -92,7 +96,7 @@ impl State {
         if job.status.is_terminal() {
             return Err(Refusal::Finished(job.status));
         }
-        if !self.is_open(&job.queue) {
+        if !self.is_open(&job.queue) || !self.has_slot(job) {
             return Err(Refusal::NotClaimable(job.status));
         }
         self.hand_out(request.job, Command::Claim(request.claim.clone()), &request.claim, now)

@@ -61,14 +61,17 @@ impl State {
         now: Timestamp,
     ) -> Result<EnqueuedClaimed, Refusal> {
         let EnqueueClaimed { job, actor, claim } = request;
-        let (id, before) = (job.id, self.news);
+        // In a queue with rules somebody else may be next.
+        let (id, before, is_next) = (job.id, self.news, self.flow(&job.facts.queue).is_none());
         let answers = self
             .enqueue(Enqueue { jobs: vec![job], actor, idempotency: None }, now)
             .map_err(|refused| refused.refusal)?;
         let enqueued = answers.into_iter().next().ok_or(Refusal::NotFound)?;
         // One that was there already is handed only to whom it was handed before.
         let mut claimed = None;
-        if !enqueued.existed || (enqueued.id == id && self.is_held_under(id, &claim, now)) {
+        if !enqueued.existed && is_next
+            || (enqueued.existed && enqueued.id == id && self.is_held_under(id, &claim, now))
+        {
             claimed = self.claim_one(ClaimOne { job: id, claim }, now).ok().map(Box::new);
         }
         if claimed.is_some() && !enqueued.existed {

@@ -8,6 +8,7 @@
 //! | what is stored, and the one function that changes a job | `state`, `index` |
 //! | enqueue, enqueue_claimed | `enqueue` |
 //! | claim, claim_one | `claim` |
+//! | queues with rules | `lanes` |
 //! | assign, start | `assign` |
 //! | extend | `lease` |
 //! | settle | `settle` |
@@ -33,6 +34,7 @@ mod enqueue;
 mod feed;
 mod follow;
 mod index;
+mod lanes;
 mod lease;
 mod list;
 mod operate;

@@ -18,6 +18,10 @@ impl State {
                 .queues
                 .get(&job.queue)
                 .and_then(|queue| queue.paused.as_ref().map(|(since, by)| (*since, by.as_str().to_owned()))),
+            full: self
+                .flow(&job.queue)
+                .filter(|_| !job.takes_slot())
+                .and_then(|flow| flow.full(entry.facts()?.key.as_ref(), &self.held_of(&job.queue, flow))),
             has_worker: self.workers.values().any(|worker| worker.takes(&job.queue, &job.kind, now)),
         };
         let error = job.error_version.and_then(|version| entry.event(version));

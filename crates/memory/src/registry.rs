@@ -26,6 +26,8 @@ impl State {
         if let Some((queue, audit)) = request.decide(self.queues.get(&request.name))? {
             self.write_audit(audit, now);
             self.queues.insert(request.name, queue);
+            // What stood behind a limit may be free now.
+            self.tell(true);
         }
         Ok(())
     }

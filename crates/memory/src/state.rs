@@ -113,6 +113,8 @@ pub(crate) struct State {
     pub kept: crate::follow::Kept,
     /// Queues with a setting.
     pub queues: BTreeMap<Name, Queue>,
+    /// Whose turn it is in queues with rules.
+    pub lane_places: windlass_store::LanePlaces,
     /// Workers that reported themselves.
     pub workers: BTreeMap<Who, Worker>,
     /// What operators did, oldest first.
@@ -149,6 +151,7 @@ impl State {
             terms: BTreeMap::new(),
             kept: crate::follow::Kept::default(),
             queues: BTreeMap::new(),
+            lane_places: windlass_store::LanePlaces::default(),
             workers: BTreeMap::new(),
             audit: Vec::new(),
             access_keys: BTreeMap::new(),

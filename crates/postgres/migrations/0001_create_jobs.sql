@@ -39,6 +39,7 @@ CREATE TABLE windlass.jobs (
   lease_ms            bigint,
   backoff             text,
   meta_version        bigint,
+  lane                bigint,     -- made from its key; null without one
   -- What the life of a plain job never touches.
   retries             int         NOT NULL,
   crashes             int         NOT NULL,
@@ -114,10 +115,14 @@ CREATE TABLE windlass.line (
   queue    text        COLLATE "C" NOT NULL,
   priority smallint    NOT NULL,
   due_at   timestamptz NOT NULL,
-  id       uuid        NOT NULL
+  id       uuid        NOT NULL,
+  lane     bigint
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 5000, autovacuum_vacuum_cost_delay = 0,
   autovacuum_analyze_scale_factor = 0.05);
 CREATE INDEX line_due ON windlass.line (queue, priority DESC, due_at, id) WITH (deduplicate_items = off);
+-- Keyed jobs by lane, for queues with rules.
+CREATE INDEX line_lane ON windlass.line (queue, priority DESC, lane, due_at, id)
+  WITH (deduplicate_items = off) WHERE lane IS NOT NULL;
 
 -- What is held: one row per claim, not per job. Derived, like the line: of its jobs, those count whose row names this
 -- claim and is running. Nothing of it is due before check_at; from then on jobs whose lease is over go back into line.
@@ -132,6 +137,15 @@ CREATE TABLE windlass.holds (
 ALTER TABLE windlass.holds ALTER ids SET STORAGE EXTERNAL;
 CREATE INDEX holds_check ON windlass.holds (check_at);
 CREATE INDEX holds_worker ON windlass.holds (worker_id, claim);
+
+-- Who may take a slot of a queue with rules. Derived, like the line: of its jobs, those count whose row is running or
+-- assigned. Written under the lock of the queue's row, by whoever hands out a job of it; jobs that ended leave it then too.
+CREATE TABLE windlass.slots (
+  queue text   COLLATE "C" NOT NULL,
+  id    uuid   NOT NULL,
+  lane  bigint,
+  PRIMARY KEY (queue, id)
+) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
 -- What happened, append-only. Event 1 carries the payload and the immutable facts; lists filter by them here,
 -- where they are written once, never on the churning row.
@@ -343,7 +357,8 @@ CREATE TABLE windlass.queues (
   paused_at timestamptz,
   paused_by text,
   defaults  text NOT NULL DEFAULT '{}',
-  mode      text NOT NULL DEFAULT 'pull'
+  mode      text NOT NULL DEFAULT 'pull',
+  flow      text
 );
 
 CREATE TABLE windlass.workers (
@@ -436,6 +451,7 @@ COMMENT ON COLUMN windlass.line.queue IS 'Queue of the job.';
 COMMENT ON COLUMN windlass.line.priority IS 'Priority of the job.';
 COMMENT ON COLUMN windlass.line.due_at IS 'From when it may be claimed.';
 COMMENT ON COLUMN windlass.line.id IS 'The job.';
+COMMENT ON COLUMN windlass.line.lane IS 'Number of its lane, made from its key; null without one.';
 COMMENT ON TABLE windlass.holds IS 'What is held: one row per claim. Derived from jobs.';
 COMMENT ON COLUMN windlass.holds.claim IS 'Number of the claim.';
 COMMENT ON COLUMN windlass.holds.worker_id IS 'Who claimed.';
@@ -471,6 +487,7 @@ COMMENT ON COLUMN windlass.jobs.timeout_ms IS 'How long one attempt may take, in
 COMMENT ON COLUMN windlass.jobs.lease_ms IS 'Its own lease, in milliseconds; null for the worker''s.';
 COMMENT ON COLUMN windlass.jobs.grace_ms IS 'How long after its expiry a lease is over, in milliseconds.';
 COMMENT ON COLUMN windlass.jobs.backoff IS 'Its own delays between retries, as JSON; null for the default.';
+COMMENT ON COLUMN windlass.jobs.lane IS 'Number of its lane, made from its key; null without one.';
 COMMENT ON COLUMN windlass.jobs.result_version IS 'Version of the event with its result.';
 COMMENT ON COLUMN windlass.jobs.error_version IS 'Version of the event with its last error.';
 COMMENT ON COLUMN windlass.jobs.error_code IS 'The code of that error.';
@@ -480,6 +497,10 @@ COMMENT ON COLUMN windlass.jobs.meta_version IS 'Version of the event with its m
 COMMENT ON COLUMN windlass.jobs.created_at IS 'When it was enqueued.';
 COMMENT ON COLUMN windlass.jobs.started_at IS 'When its latest attempt began.';
 COMMENT ON COLUMN windlass.jobs.updated_at IS 'When its row last changed with an event.';
+COMMENT ON TABLE windlass.slots IS 'Who may take a slot of a queue with limits; those count that run or are assigned.';
+COMMENT ON COLUMN windlass.slots.queue IS 'The queue.';
+COMMENT ON COLUMN windlass.slots.id IS 'The job.';
+COMMENT ON COLUMN windlass.slots.lane IS 'Number of its lane; null without a key.';
 COMMENT ON TABLE windlass.job_events IS 'What happened, append-only: every job''s log.';
 COMMENT ON COLUMN windlass.job_events.seq IS 'Place in the feed of all jobs; it has gaps.';
 COMMENT ON COLUMN windlass.job_events.job_id IS 'Whose log it is.';
@@ -602,6 +623,7 @@ COMMENT ON COLUMN windlass.queues.paused_at IS 'Since when it is paused; null if
 COMMENT ON COLUMN windlass.queues.paused_by IS 'Who paused it.';
 COMMENT ON COLUMN windlass.queues.defaults IS 'What its jobs get where they say nothing, as JSON.';
 COMMENT ON COLUMN windlass.queues.mode IS 'pull: workers take its jobs; push: the leader assigns them.';
+COMMENT ON COLUMN windlass.queues.flow IS 'Its limits, as JSON; null without any.';
 COMMENT ON TABLE windlass.workers IS 'Workers that report themselves.';
 COMMENT ON COLUMN windlass.workers.id IS 'The worker.';
 COMMENT ON COLUMN windlass.workers.queues IS 'Queues it takes jobs from, as JSON.';

@@ -6,7 +6,7 @@
 -- What comes back is named row by row: taken; ending, a running row whose lease is over and that must end instead of
 -- being handed out again (cancel requested, timed out, too many crashes); held, what this very claim took before, and
 -- then nothing is taken; until, where a look for the kinds stopped; assigned, what this worker was assigned and can start.
--- A lease that is over counts as a crash. Of a queue in mode push nothing is taken.
+-- A lease that is over counts as a crash. Of a queue in mode push, or with rules, nothing is taken.
 -- What stands behind the first row that must end is left to the next look: that end may be told to it.
 -- Events are numbered by the block, once all rows are locked.
 -- The row itself does not travel: of a job that was only created and claimed it is the fold of those two events.
@@ -39,7 +39,7 @@ WITH moment AS MATERIALIZED (
     ORDER BY due_at, id OFFSET $10::bigint LIMIT 1
   ) until ON true
   WHERE NOT EXISTS (SELECT 1 FROM windlass.queues paused WHERE paused.name = q.queue
-      AND (paused.paused_at IS NOT NULL OR paused.mode = 'push'))
+      AND (paused.paused_at IS NOT NULL OR paused.mode = 'push' OR paused.flow IS NOT NULL))
     AND NOT EXISTS (SELECT 1 FROM held)
   ORDER BY place
 ), due AS MATERIALIZED (

@@ -9,7 +9,7 @@ WITH moment AS MATERIALIZED (
   SELECT queue, priority, due_at, id FROM windlass.jobs
   WHERE id = $1::uuid AND due_at <= (SELECT now FROM moment)
     AND NOT EXISTS (SELECT 1 FROM windlass.queues paused WHERE paused.name = queue
-      AND (paused.paused_at IS NOT NULL OR paused.mode = 'push'))
+      AND (paused.paused_at IS NOT NULL OR paused.mode = 'push' OR paused.flow IS NOT NULL))
 ), unlined AS (
   DELETE FROM windlass.line l USING found f
   WHERE l.queue = f.queue AND l.priority = f.priority AND l.due_at = f.due_at AND l.id = f.id

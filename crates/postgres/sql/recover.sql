@@ -11,13 +11,13 @@ WITH moment AS MATERIALIZED (
   SELECT h.claim, j.id, j.due_at FROM looked h CROSS JOIN LATERAL unnest(h.ids) i (id) CROSS JOIN LATERAL (
     SELECT id, due_at FROM windlass.jobs WHERE jobs.id = i.id AND claim = h.claim AND status = 'running' OFFSET 0) j
 ), over AS MATERIALIZED (
-  SELECT h.claim, j.queue, j.priority, j.due_at, j.id FROM held h CROSS JOIN LATERAL (
-    SELECT queue, priority, due_at, id FROM windlass.jobs
+  SELECT h.claim, j.queue, j.priority, j.due_at, j.id, j.lane FROM held h CROSS JOIN LATERAL (
+    SELECT queue, priority, due_at, id, lane FROM windlass.jobs
     WHERE jobs.id = h.id AND claim = h.claim AND status = 'running' AND due_at <= (SELECT now FROM moment)
     FOR UPDATE SKIP LOCKED) j
   WHERE h.due_at <= (SELECT now FROM moment)
 ), back AS (
-  INSERT INTO windlass.line (queue, priority, due_at, id) SELECT queue, priority, due_at, id FROM over
+  INSERT INTO windlass.line (queue, priority, due_at, id, lane) SELECT queue, priority, due_at, id, lane FROM over
 ), left_over AS MATERIALIZED (
   SELECT claim, id, NULL::timestamptz AS due_at, true AS over FROM over
   UNION ALL

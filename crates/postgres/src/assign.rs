@@ -8,15 +8,18 @@ use crate::lost::set_aside;
 use crate::param::params;
 use crate::pool::Connections;
 use crate::row::{Columns, Ts, name};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::decide::{Claim, Command, Move, decide};
+use windlass_core::lane::Held;
 use windlass_core::limits::{self, BATCH_MAX};
 use windlass_core::operate::{Verdict, assign as decide_assign};
 use windlass_core::term::may_assign;
-use windlass_core::{Answer, Done, Facts, Job, JobId, Name, Refusal, Status, Timestamp, Who, event};
+use windlass_core::{
+    Answer, Done, Facts, Job, JobId, Name, QueueLimits, Refusal, Status, Timestamp, Who, event,
+};
 use windlass_store::{Assign, Claimed, Now, ReadUnassigned, Start, StoreResult, Unassigned, UnassignedPage};
 
 /// Due jobs of push queues, after runs whose lease is over are back in line.
@@ -127,6 +130,8 @@ fn unassigned_job(row: &Row) -> Tried<(Name, Option<Unassigned>)> {
 struct Locked {
     jobs: HashMap<JobId, Result<Job, Refusal>>,
     paused: HashSet<Name>,
+    /// Queues with rules, with the slots that are taken.
+    limited: HashMap<Name, (QueueLimits, Held)>,
     now: Timestamp,
 }
 
@@ -148,18 +153,29 @@ impl Tx<'_> {
         if let Err(refusal) = may_assign(term.as_ref(), request.epoch, request.lapse_ms, now) {
             return Ok(request.items.iter().map(|_| Err(refusal.clone())).collect());
         }
-        let mut locked = Locked { jobs: HashMap::new(), paused: HashSet::new(), now };
+        let queues: BTreeSet<&Name> = rows.values().map(|(job, _)| &job.queue).collect();
+        let (mut paused, mut limited) = (HashSet::new(), HashMap::new());
+        // In the order of their names, so that two leaders cannot wait for each other.
+        for name in queues {
+            let Some(queue) = self.queue(name).await? else { continue };
+            if queue.paused.is_some() {
+                paused.insert(name.clone());
+            }
+            if queue.flow.is_some()
+                && let Some(flow) = self.lock_queue(name).await?.and_then(|queue| queue.flow)
+            {
+                let held = self.locked_slots(name, &flow).await?;
+                limited.insert(name.clone(), (flow, held));
+            }
+        }
+        let mut locked = Locked { jobs: HashMap::new(), paused, limited, now };
         for (id, (job, wrong)) in rows {
-            let queue = job.queue.clone();
             let known = match wrong {
                 _ if !free.contains(&uuid(id)) => Err(Refusal::Busy),
                 Some(why) => Err(Refusal::Unreadable(why)),
                 None => Ok(job),
             };
             locked.jobs.insert(id, known);
-            if !locked.paused.contains(&queue) && self.is_paused(&queue).await? {
-                locked.paused.insert(queue);
-            }
         }
         let mut steps = Vec::new();
         let one = |(n, (job, worker)): (usize, &(JobId, Who))| {
@@ -168,6 +184,8 @@ impl Tx<'_> {
         };
         let answers = request.items.iter().enumerate().map(one).collect();
         self.write_assigned(request, &steps).await?;
+        let in_limited = steps.iter().filter(|step| locked.limited.contains_key(&step.job.queue));
+        self.take_slots(in_limited.map(|step| uuid(step.job.id)).collect()).await?;
         Ok(answers)
     }
 
@@ -254,10 +272,15 @@ fn assign_one(
     let now = locked.now.max(job.updated_at);
     let deadline_at = now.plus_ms(request.lapse_ms);
     let to = event::Assigned { worker: worker.clone(), epoch: request.epoch, deadline_at };
-    match decide_assign(&job, to, locked.paused.contains(&job.queue), now)? {
+    let limits = locked.limited.get(&job.queue).filter(|_| !job.takes_slot());
+    let full = limits.is_some_and(|(flow, held)| !flow.has_room(job.lane, held.clone()));
+    match decide_assign(&job, to, full || locked.paused.contains(&job.queue), now)? {
         Verdict::Already(version) => Ok(Done::Already(version)),
         Verdict::Step(step) => {
             let done = Done::Moved(step.job.version, step.job.status);
+            if let Some((flow, held)) = locked.limited.get_mut(&job.queue).filter(|_| !job.takes_slot()) {
+                held.take(flow.lane(job.lane));
+            }
             locked.jobs.insert(id, Ok(step.job.clone()));
             steps.push(*step);
             Ok(done)

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 use windlass_core::unique::Policy;
-use windlass_core::{Actor, EventKind, Facts, JobId, LeaseMs, NewJob, Payload, RunAt, Timestamp, Who};
+use windlass_core::{Actor, EventKind, Facts, JobId, Lane, LeaseMs, NewJob, Payload, RunAt, Timestamp, Who};
 use windlass_store::fresh::wall_clock;
 use windlass_store::{Enqueue, Enqueued, Now, StoreResult};
 
@@ -173,6 +173,7 @@ impl Db<'_> {
                     said(payloads().map(|p| p.map(Payload::as_bytes))),
                     said(facts().map(|f| f.agent_id.as_ref().map(Who::as_str))),
                     said(facts().map(tags)),
+                    said(facts().map(|f| f.key.as_ref().map(|key| Lane::of(key).number()))),
                 ],
             )
             .await;

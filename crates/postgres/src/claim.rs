@@ -8,6 +8,7 @@ use crate::assign::start_assigned;
 use crate::bulk_insert::first;
 use crate::db::{Db, Tx, sql, uuid};
 use crate::error::{Failure, Tried};
+use crate::lanes;
 use crate::lost::end;
 use crate::param::params;
 use crate::pool::Connections;
@@ -16,7 +17,7 @@ use fan::{Fan, token_of};
 use handed_out::{only_created, spot, without_first_event};
 use positions::{Place, Turn};
 use sha2::{Digest, Sha256};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -60,13 +61,78 @@ pub(crate) async fn claim(
     if request.max == 0 || request.queues.is_empty() {
         return Ok(Vec::new());
     }
+    let laned = positions.2.known(connections, now).await?;
+    if request.queues.iter().any(|queue| laned.contains(queue)) {
+        return claim_in_turn(connections, positions, request, &laned, now).await;
+    }
+    claim_plain(connections, positions, request, true, now).await
+}
+
+/// Takes from queues of which some have rules: in the order given, those without together.
+async fn claim_in_turn(
+    connections: &Arc<Connections>,
+    positions: &Arc<Positions>,
+    request: ClaimMany,
+    laned: &HashSet<Name>,
+    now: Now,
+) -> StoreResult<Vec<Claimed>> {
+    recover(connections, positions, now).await?;
+    let request = Arc::new(request);
+    let asked = Arc::clone(&request);
+    // Nothing is taken: what this very claim holds already, and what the worker was assigned.
+    let before = connections
+        .single(move |db| {
+            let asked = Arc::clone(&asked);
+            Box::pin(async move {
+                let (nowhere, max) = (positions::nowhere(&asked), asked.max as i64);
+                let rows = db.claim(&asked, max, &nowhere, 1, true, None, now).await?;
+                db.taken(&rows, &asked.claim, None).await
+            })
+        })
+        .await?;
+    if !before.held.is_empty() {
+        return hold_again(connections, before.held, request.claim.clone(), now).await;
+    }
+    let mut claimed = Vec::new();
+    for run in request.queues.chunk_by(|one, next| !laned.contains(one) && !laned.contains(next)) {
+        let room = request.max - claimed.len();
+        if room == 0 {
+            break;
+        }
+        if let [queue] = run
+            && laned.contains(queue)
+            && let Some(handed) = lanes::claim(connections, &positions.2, &request, queue, room, now).await?
+        {
+            claimed.extend(handed);
+            continue;
+        }
+        let plain = ClaimMany { queues: run.to_vec(), max: room, ..(*request).clone() };
+        claimed.extend(claim_plain(connections, positions, plain, false, now).await?);
+    }
+    let mut assigned = before.assigned;
+    assigned.truncate(request.max - claimed.len());
+    if !assigned.is_empty() {
+        claimed.extend(start_assigned(connections, assigned, request.claim.clone(), now).await?);
+    }
+    Ok(claimed)
+}
+
+/// Takes from queues without rules. Only the first of a claim looks at what the claim or its worker has already, and only
+/// where it is the only one are tokens made ahead: a claim has one nonce.
+async fn claim_plain(
+    connections: &Arc<Connections>,
+    positions: &Arc<Positions>,
+    request: ClaimMany,
+    is_whole: bool,
+    now: Now,
+) -> StoreResult<Vec<Claimed>> {
     let turn = if now.is_none() { positions.turn(&request).await } else { None };
     let (mut in_turn, turn) = (turn.is_some(), Arc::new(Mutex::new(turn)));
     let mut course = positions.begin(&request, now.is_some());
     recover(connections, positions, now).await?;
     let request = Arc::new(request);
-    let mut fan = Fan::of(&request);
-    let (mut claimed, mut first, mut server_now, mut assigned) = (Vec::new(), true, None, Vec::new());
+    let mut fan = Fan::of(&request).filter(|_| is_whole);
+    let (mut claimed, mut first, mut server_now, mut assigned) = (Vec::new(), is_whole, None, Vec::new());
     loop {
         let want = (request.max - claimed.len()) as i64;
         let (asked, from, look) =
@@ -218,13 +284,17 @@ impl Tx<'_> {
         if job.status.is_terminal() {
             return Ok(Err(Refusal::Finished(job.status)));
         }
-        if !self.is_open(&job.queue).await? || !job.is_due(now) {
+        let queue = self.queue(&job.queue).await?;
+        if !queue.as_ref().is_none_or(|queue| queue.is_open()) || !job.is_due(now) {
             return Ok(Err(Refusal::NotClaimable(job.status)));
         }
         let step = match decide(&job, Command::Claim(request.claim.clone()), now) {
             Ok(step) => step,
             Err(refusal) => return Ok(Err(refusal)),
         };
+        if queue.is_some_and(|queue| queue.flow.is_some()) && !self.take_slot(&job).await? {
+            return Ok(Err(Refusal::NotClaimable(job.status)));
+        }
         self.hand_out(&job, step, &request.claim, now).await
     }
 

@@ -128,6 +128,11 @@ impl Tx<'_> {
             Ok(answers) => answers.into_iter().next().unwrap_or_else(|| Enqueued::new(job)),
             Err(refused) => return Ok(Err(refused.refusal)),
         };
+        // In a queue with rules somebody else may be next.
+        if !enqueued.existed && self.queue(&job.facts.queue).await?.is_some_and(|queue| queue.flow.is_some())
+        {
+            return Ok(Ok(EnqueuedClaimed { enqueued, claimed: None }));
+        }
         // One that was there already is handed only to whom it was handed before.
         if enqueued.existed {
             let (row, now) = self.lock(job.id).await?;

@@ -21,6 +21,7 @@ mod enqueue;
 mod error;
 mod feed;
 mod follow;
+mod lanes;
 mod lease;
 mod limits;
 mod list;

@@ -25,13 +25,14 @@ fn actor(text: &str) -> Option<Actor> {
     Actor::try_from(text).ok()
 }
 
-fn queue(r: &Row) -> Tried<Queue> {
+pub(crate) fn queue(r: &Row) -> Tried<Queue> {
     let mut c = Columns::new(r, 0);
     let name = c.text(name)?;
     let (paused_at, paused_by) = (c.opt_time()?, c.opt_text(actor)?);
     let defaults = serde_json::from_str(c.get()?)?;
     let mode = c.text(|word| QueueMode::parse(word).ok())?;
-    Ok(Queue { name, paused: paused_at.zip(paused_by), defaults, mode })
+    let flow = c.get::<Option<&str>>()?.map(serde_json::from_str).transpose()?;
+    Ok(Queue { name, paused: paused_at.zip(paused_by), defaults, mode, flow })
 }
 
 fn access_key(r: &Row) -> Tried<AccessKey> {
@@ -54,11 +55,6 @@ impl Db<'_> {
 
     pub(crate) async fn is_paused(&self, name: &Name) -> Tried<bool> {
         Ok(self.queue(name).await?.is_some_and(|q| q.paused.is_some()))
-    }
-
-    /// Whether a worker may take a job from a queue that it was not assigned.
-    pub(crate) async fn is_open(&self, name: &Name) -> Tried<bool> {
-        Ok(self.queue(name).await?.is_none_or(|q| q.is_open()))
     }
 
     pub(crate) async fn queues(&self, request: &i64, now: Now) -> Tried<Vec<QueueState>> {
@@ -179,7 +175,7 @@ impl Tx<'_> {
             .is_empty())
     }
 
-    async fn lock_queue(&self, name: &Name) -> Tried<Option<Queue>> {
+    pub(crate) async fn lock_queue(&self, name: &Name) -> Tried<Option<Queue>> {
         self.one(sql!("lock_queue"), params![name.as_str()], queue).await
     }
 
@@ -188,7 +184,8 @@ impl Tx<'_> {
         let (at, by) = (at.map(Ts), by.map(String::from));
         let defaults = serde_json::to_string(&q.defaults)?;
         let (name, mode) = (q.name.as_str(), q.mode.as_str());
-        let params = params![name, at, by, defaults, mode, was_there];
+        let flow = q.flow.as_ref().map(serde_json::to_string).transpose()?;
+        let params = params![name, at, by, defaults, mode, was_there, flow];
         let put = self.rows(sql!("put_queue"), params).await?;
         if put.is_empty() { Err(Failure::Raced) } else { Ok(()) }
     }
@@ -199,6 +196,11 @@ impl Tx<'_> {
         if let Some((queue, audit)) = granted!(decided) {
             let now = self.now().await?;
             self.save_queue(&queue, before.is_some()).await?;
+            if queue.flow.is_some() && before.is_none_or(|before| before.flow.is_none()) {
+                self.execute(sql!("adopt_slots"), params![queue.name.as_str()]).await?;
+            }
+            // What stood behind a limit may be free now.
+            self.mark(true);
             self.put_audit(&audit, now).await?;
         }
         Ok(Ok(()))

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use windlass_core::unique::Policy;
 use windlass_core::wait::ApprovalStatus;
 use windlass_core::{
-    Actor, Approval, ApprovalId, Event, EventKind, Job, JobId, Key, LeaseHash, LeaseMs, Name, Payload,
+    Actor, Approval, ApprovalId, Event, EventKind, Job, JobId, Key, Lane, LeaseHash, LeaseMs, Name, Payload,
     Status, Timestamp, WaitFor, Who, Worker,
 };
 
@@ -166,6 +166,7 @@ pub(crate) fn readable_job(row: &Row) -> Tried<(Job, Option<String>)> {
         lease_ms: c.get::<Option<i64>>()?.and_then(|ms| LeaseMs::new(ms).ok()),
         backoff: c.readable(|t| serde_json::from_str(t).ok())?,
         meta_version: c.get()?,
+        lane: c.get::<Option<i64>>()?.map(Lane::from_number),
         retries: c.get()?,
         crashes: c.get()?,
         generation: c.get()?,

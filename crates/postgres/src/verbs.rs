@@ -179,7 +179,6 @@ verbs! {
         read purged(JobId) -> Option<Tombstone> = purged;
     }
     Registry {
-        write put_queue(PutQueue) -> Result<(), Refusal>;
         write pause_queue(PauseQueue) -> ();
         write put_settings(PutSettings) -> Result<SettingsState, Refusal>;
         write put_worker(PutWorker) -> Worker;
@@ -197,6 +196,17 @@ verbs! {
         read access_key([u8; 32]) -> Option<AccessKey> = access_key;
         read access_keys(()) -> Vec<AccessKey> = access_keys;
         read recall(Idempotency) -> Result<Option<Vec<u8>>, Refusal> = recall;
+        also {
+            async fn put_queue(&self, request: PutQueue, now: Now) -> StoreResult<Result<(), Refusal>> {
+                let request = Arc::new(request);
+                let put = self.connections.transact(now, move |tx| {
+                    let request = Arc::clone(&request);
+                    Box::pin(async move { tx.put_queue(&request).await })
+                }).await;
+                self.positions.2.forget();
+                put
+            }
+        }
     }
     Feed {
         write adopt(Adopt) -> Life;

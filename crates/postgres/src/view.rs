@@ -85,18 +85,26 @@ impl Db<'_> {
         let queues = try_join_all(queues.into_iter().map(|name| self.queue(name)));
         let (queues, pointed) =
             tokio::try_join!(queues, try_join_all(jobs.iter().map(|job| self.pointed_at(job))))?;
+        let mut held = HashMap::new();
+        for queue in queues.iter().flatten() {
+            if let Some(flow) = &queue.flow {
+                held.insert(queue.name.clone(), (flow.clone(), self.slots(&queue.name, flow).await?));
+            }
+        }
         let by = |q: Queue| q.paused.map(|(at, by)| (q.name, (at, by.to_string())));
         let paused: HashMap<Name, (Timestamp, String)> =
             queues.into_iter().flatten().filter_map(by).collect();
         let mut created: HashMap<JobId, Event> = created.into_iter().map(|e| (e.job, e)).collect();
         let view = |(job, pointed): (Job, Pointed)| {
-            let around = Surroundings {
-                paused: paused.get(&job.queue).cloned(),
-                has_worker: workers.iter().any(|w| w.takes(&job.queue, &job.kind, now)),
-            };
             let (facts, first) = match created.remove(&job.id).map(|e| (e.what, e.payload)) {
                 Some((EventKind::JobCreated(facts), first)) => (*facts, first),
                 _ => (Facts::new(job.kind.clone(), job.queue.clone()), None),
+            };
+            let limits = held.get(&job.queue).filter(|_| !job.takes_slot());
+            let around = Surroundings {
+                paused: paused.get(&job.queue).cloned(),
+                full: limits.and_then(|(flow, held)| flow.full(facts.key.as_ref(), held)),
+                has_worker: workers.iter().any(|w| w.takes(&job.queue, &job.kind, now)),
             };
             let view = JobView {
                 result: pointed.result.and_then(|e| e.payload),

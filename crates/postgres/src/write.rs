@@ -6,7 +6,7 @@ use crate::param::params;
 use crate::row::{self, Ts};
 use windlass_core::end::Ending;
 use windlass_core::unique::Policy;
-use windlass_core::{Job, LeaseMs, Name, Status, Timestamp, WaitFor, Who};
+use windlass_core::{Job, Lane, LeaseMs, Name, Status, Timestamp, WaitFor, Who};
 
 impl Tx<'_> {
     /// Takes a job that is about to be handed out from the line, and notes that this claim holds it.
@@ -113,6 +113,7 @@ impl Tx<'_> {
                     time(job.started_at),
                     Ts(job.updated_at),
                     time(job.finished_at),
+                    job.lane.map(Lane::number),
                 ],
             )
             .await?;

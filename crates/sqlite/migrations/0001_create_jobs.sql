@@ -58,6 +58,7 @@ CREATE TABLE jobs (
   started_at          INTEGER,
   updated_at          INTEGER NOT NULL,
   finished_at         INTEGER,
+  lane                INTEGER,              -- made from its key; null without one
   CONSTRAINT leased_exactly_while_running CHECK ((status = 'running') = (lease_hash IS NOT NULL)
     AND (lease_hash IS NULL) = (lease_expires_at IS NULL)),
   CONSTRAINT waits_for_something_exactly_while_waiting CHECK ((status = 'waiting') = (waiting_for IS NOT NULL)),
@@ -74,6 +75,8 @@ CREATE TABLE jobs (
 -- Conditions of partial indexes are written without comparing texts: they are looked at on every change of a row.
 -- Who is next. The kind stands at the end so that a claim by kind filters inside the index.
 CREATE INDEX jobs_due ON jobs (queue, priority DESC, due_at, id, kind) WHERE due_at IS NOT NULL;
+-- Keyed jobs by lane, for queues with rules.
+CREATE INDEX jobs_lane ON jobs (queue, priority DESC, lane, due_at, id) WHERE lane IS NOT NULL AND due_at IS NOT NULL;
 CREATE INDEX jobs_deadline ON jobs (deadline_at, id) WHERE deadline_at IS NOT NULL;
 CREATE INDEX jobs_worker ON jobs (worker_id, id) WHERE worker_id IS NOT NULL;
 CREATE INDEX jobs_finished ON jobs (status, finished_at, id) WHERE finished_at IS NOT NULL;
@@ -273,7 +276,8 @@ CREATE TABLE queues (
   paused_at INTEGER,
   paused_by TEXT,
   defaults  TEXT NOT NULL DEFAULT '{}',
-  mode      TEXT NOT NULL DEFAULT 'pull'
+  mode      TEXT NOT NULL DEFAULT 'pull',
+  flow      TEXT                            -- its rules, as JSON; null without any
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE workers (

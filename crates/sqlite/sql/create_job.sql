@@ -1,7 +1,7 @@
 -- The row of a job that was just created, beside its first event. What is not named is not known yet.
 -- ?1 id  ?2 queue  ?3 kind  ?4 priority  ?5 due_at  ?6 max_retries  ?7 parent  ?8 unique_policy  ?9 timeout_ms  ?10 lease_ms
--- ?11 grace_ms  ?12 backoff  ?13 meta_version  ?14 now
+-- ?11 grace_ms  ?12 backoff  ?13 meta_version  ?14 now  ?15 lane
 INSERT INTO jobs (id, queue, kind, priority, due_at, max_retries, parent_id, unique_policy, timeout_ms, lease_ms, grace_ms,
   backoff, meta_version, created_at, updated_at, status, attempt, retries, crashes, version, generation, progress, signals,
-  children, steps_from)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?14, 'pending', 0, 0, 0, 1, 0, 0, 0, 0, 0)
+  children, steps_from, lane)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?14, 'pending', 0, 0, 0, 1, 0, 0, 0, 0, 0, ?15)

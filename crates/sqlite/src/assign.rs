@@ -110,7 +110,12 @@ impl Tx<'_, '_> {
         };
         let deadline_at = now.plus_ms(request.lapse_ms);
         let to = event::Assigned { worker: worker.clone(), epoch: request.epoch, deadline_at };
-        match granted!(assign(&job, to, self.is_paused(&job.queue)?, now)) {
+        if self.queue(&job.queue)?.is_some_and(|queue| queue.flow.is_some()) {
+            // Those before it take their slots.
+            self.write_assigned(request, steps, now)?;
+        }
+        let closed = self.is_paused(&job.queue)? || !self.has_slot(&job)?;
+        match granted!(assign(&job, to, closed, now)) {
             Verdict::Already(version) => Ok(Ok(Done::Already(version))),
             Verdict::Step(step) if step.job.status == Status::Assigned => {
                 let done = Done::Moved(step.job.version, step.job.status);

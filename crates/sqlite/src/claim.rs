@@ -12,7 +12,7 @@ use windlass_core::decide::{Claim, Command, Move, decide, hand_out};
 use windlass_core::limits::{CLAIM_MAX, PRIORITY_MAX, PRIORITY_MIN};
 use windlass_core::step::{self, StepState};
 use windlass_core::{Actor, Facts, Job, JobId, Lease, Metadata, Name, Payload, Refusal, Status, Timestamp};
-use windlass_store::{ClaimMany, ClaimOne, Claimed, WriteAudit};
+use windlass_store::{ClaimMany, ClaimOne, Claimed, LanePlaces, WriteAudit};
 
 /// How long a look may go on from where the last one ended before it starts from the beginning again.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ const SCAN_MAX: usize = 5_000;
 /// Where the next look for some kinds goes on in a queue and priority, when the last one ran into its limit:
 /// a million due jobs of other kinds cost every claim a bounded scan, and hide nothing for ever.
 #[derive(Debug, Default)]
-pub(crate) struct Positions(Mutex<HashMap<Look, (Position, Instant)>>);
+pub(crate) struct Positions(Mutex<HashMap<Look, (Position, Instant)>>, pub(crate) LanePlaces);
 
 /// Queue, priority and kinds.
 type Look = (Name, i64, Vec<Name>);
@@ -77,7 +77,15 @@ impl Tx<'_, '_> {
         let mut claimed = Vec::new();
         let mut seen = HashSet::new();
         for queue in request.queues.iter().filter(|q| seen.insert(*q)) {
-            if !self.is_open(queue)? {
+            let set = self.queue(queue)?;
+            if !set.as_ref().is_none_or(|set| set.is_open()) {
+                continue;
+            }
+            if let Some(flow) = set.and_then(|set| set.flow) {
+                self.claim_laned(queue, &flow, request, max, &positions.1, now, &mut claimed)?;
+                if claimed.len() >= max {
+                    return Ok(claimed);
+                }
                 continue;
             }
             for priority in (PRIORITY_MIN..=PRIORITY_MAX).rev() {
@@ -316,7 +324,7 @@ impl Tx<'_, '_> {
         if job.status.is_terminal() {
             return Ok(Err(Refusal::Finished(job.status)));
         }
-        if !self.is_open(&job.queue)? || !job.is_due(now) {
+        if !self.is_open(&job.queue)? || !job.is_due(now) || !self.has_slot(&job)? {
             return Ok(Err(Refusal::NotClaimable(job.status)));
         }
         if let Ok(step) = decide(&job, Command::Claim(request.claim.clone()), now)

@@ -44,7 +44,10 @@ impl Tx<'_, '_> {
         };
         // One that was there already is handed only to whom it was handed before.
         let mine = || Ok::<_, Failure>(self.job(job.id)?.is_some_and(|job| holds(&job, claim, now)));
-        if enqueued.existed && (enqueued.id != job.id || !mine()?) {
+        // In a queue with rules somebody else may be next.
+        let waits =
+            !enqueued.existed && self.queue(&job.facts.queue)?.is_some_and(|queue| queue.flow.is_some());
+        if waits || enqueued.existed && (enqueued.id != job.id || !mine()?) {
             return Ok(Ok(EnqueuedClaimed { enqueued, claimed: None }));
         }
         let claimed = self.claim_one(&ClaimOne { job: job.id, claim: claim.clone() }, now)?;

@@ -18,6 +18,7 @@ mod enqueue;
 mod error;
 mod feed;
 mod follow;
+mod lanes;
 mod lease;
 mod list;
 mod migrate;

@@ -32,7 +32,13 @@ impl Db<'_> {
             self.created(id)?.unwrap_or_else(|| (Facts::new(job.kind.clone(), job.queue.clone()), None));
         let error = self.pointed(id, job.error_version)?.and_then(|e| Some((e.payload?, e.at)));
         let queue = self.queue(&job.queue)?;
+        let flow = queue.as_ref().and_then(|queue| queue.flow.as_ref()).filter(|_| !job.takes_slot());
+        let full = match flow {
+            Some(flow) => flow.full(facts.key.as_ref(), &self.slots(&job.queue, flow)?),
+            None => None,
+        };
         let around = Surroundings {
+            full,
             paused: queue.and_then(|q| q.paused).map(|(at, by)| (at, by.to_string())),
             has_worker: self.workers()?.iter().any(|w| w.takes(&job.queue, &job.kind, now)),
         };

@@ -28,6 +28,7 @@ pub(crate) fn queue(r: &Row<'_>) -> Tried<Queue> {
         paused: paused_at.zip(paused_by),
         defaults: serde_json::from_str(&r.get::<_, String>(3)?)?,
         mode: QueueMode::parse(&r.get::<_, String>(4)?).map_err(unreadable)?,
+        flow: r.get::<_, Option<String>>(5)?.map(|text| serde_json::from_str(&text)).transpose()?,
     })
 }
 
@@ -166,8 +167,9 @@ impl Tx<'_, '_> {
     fn save_queue(&self, q: &Queue) -> Tried<()> {
         let (at, by) = q.paused.clone().unzip();
         let defaults = serde_json::to_string(&q.defaults)?;
-        let params =
-            (q.name.as_str(), at.map(Timestamp::as_micros), by.map(String::from), defaults, q.mode.as_str());
+        let flow = q.flow.as_ref().map(serde_json::to_string).transpose()?;
+        let (at, by) = (at.map(Timestamp::as_micros), by.map(String::from));
+        let params = (q.name.as_str(), at, by, defaults, q.mode.as_str(), flow);
         self.execute(sql!("put_queue"), params).map(|_| ())
     }
 
@@ -175,6 +177,8 @@ impl Tx<'_, '_> {
         let decided = request.decide(self.queue(&request.name)?.as_ref()).map_err(Refusal::from);
         if let Some((queue, audit)) = granted!(decided) {
             self.save_queue(&queue)?;
+            // What stood behind a limit may be free now.
+            self.hint();
             self.write_audit(&audit, now)?;
         }
         Ok(Ok(()))

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use windlass_core::unique::Policy;
 use windlass_core::wait::ApprovalStatus;
 use windlass_core::{
-    Actor, Approval, ApprovalId, Event, EventKind, Job, JobId, Key, LeaseHash, LeaseMs, Name, Payload,
+    Actor, Approval, ApprovalId, Event, EventKind, Job, JobId, Key, Lane, LeaseHash, LeaseMs, Name, Payload,
     Status, Timestamp, WaitFor, Who, Worker,
 };
 
@@ -102,7 +102,7 @@ pub(crate) fn status(row: &Row<'_>) -> Tried<Status> {
 }
 
 /// How many columns `jobs` has.
-const COLUMNS: usize = 44;
+const COLUMNS: usize = 45;
 
 /// A row of `jobs`.
 pub(crate) fn job(row: &Row<'_>) -> Tried<Job> {
@@ -163,6 +163,7 @@ pub(crate) fn readable_job(row: &Row<'_>) -> Tried<Readable> {
         started_at: c.opt_time()?,
         updated_at: c.time()?,
         finished_at: c.opt_time()?,
+        lane: c.get::<Option<i64>>()?.map(Lane::from_number),
     };
     Ok((job, c.wrong))
 }
@@ -223,6 +224,7 @@ fn created(statement: &mut Statement<'_>, id: impl ToSql, job: &Job) -> Tried<us
     b.put(job.backoff.map(|v| serde_json::to_string(&v)).transpose()?)?;
     b.put(job.meta_version)?;
     b.time(Some(job.created_at))?;
+    b.put(job.lane.map(Lane::number))?;
     b.execute()
 }
 
@@ -273,6 +275,7 @@ pub(crate) fn insert_job(statement: &mut Statement<'_>, job: &Job) -> Tried<usiz
     b.time(job.started_at)?;
     b.time(Some(job.updated_at))?;
     b.time(job.finished_at)?;
+    b.put(job.lane.map(Lane::number))?;
     b.execute()
 }
 

@@ -15,6 +15,7 @@ pub mod fresh;
 mod limited;
 mod requests;
 mod traced;
+mod turns;
 mod verbs;
 pub mod work;
 
@@ -34,6 +35,7 @@ pub use faulty::{Fault, Faults, Faulty};
 pub use limited::Limited;
 pub use requests::*;
 pub use traced::Traced;
+pub use turns::LanePlaces;
 
 /// One store. Hold it as `Arc<dyn Store>`.
 pub trait Store:

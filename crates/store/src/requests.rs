@@ -34,7 +34,7 @@ use windlass_core::unique::Scope;
 use windlass_core::wait::{ApprovalStatus, Vote};
 use windlass_core::{
     Actor, Answer, Approval, ApprovalId, Blocked, Count, Done, Event, Facts, FeedCursor, Filter, Fingerprint,
-    Job, JobId, Key, Lease, LeaseMs, LogLine, Metadata, Name, NewJob, Outcome, Payload, Queue, Secret,
+    Job, JobId, Key, Lane, Lease, LeaseMs, LogLine, Metadata, Name, NewJob, Outcome, Payload, Queue, Secret,
     Status, Timestamp, Token, Version, Wake, Who,
 };
 
@@ -219,8 +219,10 @@ pub struct ClaimMany {
     pub queues: Vec<Name>,
     /// Only these; all when empty.
     pub kinds: Vec<Name>,
-    /// At most 1,000.
+    /// At most 1,000; at most 100 from a queue with rules.
     pub max: usize,
+    /// Behind which lane of queues with rules the first turn is; where this store's last claim ended when absent.
+    pub from: Option<Lane>,
     /// Who, with which secret, for how long.
     pub claim: Claim,
 }
@@ -596,6 +598,7 @@ pub struct Swept {
 impl ClaimMany {
     /// A claim by `worker` from `queues` with a secret of its own and the default lease.
     pub fn new(worker: Who, queues: Vec<Name>, max: usize, secret: Secret) -> Self {
-        Self { queues, kinds: Vec::new(), max, claim: Claim { worker, secret, lease_ms: LeaseMs::DEFAULT } }
+        let claim = Claim { worker, secret, lease_ms: LeaseMs::DEFAULT };
+        Self { queues, kinds: Vec::new(), max, from: None, claim }
     }
 }

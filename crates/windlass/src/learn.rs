@@ -25,6 +25,9 @@ pub struct Triggers;
 #[doc = include_str!("../../../docs/learn/push-queues.md")]
 pub struct PushQueues;
 
+#[doc = include_str!("../../../docs/learn/limits.md")]
+pub struct Limits;
+
 #[cfg(feature = "postgres")]
 #[doc = include_str!("../../../docs/learn/transactions-and-fencing.md")]
 pub struct TransactionsAndFencing;

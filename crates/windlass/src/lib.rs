@@ -119,6 +119,7 @@ pub use watch::{Feed, Watch};
 pub use windlass_derive::Job;
 pub use worker::{HandlerEnd, OnUnreadable, Worker};
 
+pub use windlass_core::lane::{LaneRule, Lanes};
 pub use windlass_core::limits::{self, Invalid};
 pub use windlass_core::schedule::{Missed, Overlap, Schedule, ScheduleState, Timing};
 pub use windlass_core::trigger::webhook::WebhookSecret;
@@ -127,8 +128,8 @@ pub use windlass_core::unique::Policy as UniquePolicy;
 pub use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, WakeOutcome};
 pub use windlass_core::{
     Actor, Approval, ApprovalId, Backoff, Event, EventKind, Facts, FeedCursor, Filter, JobId, LeaseMs,
-    Metadata, Name, Payload, QueueDefaults, QueueMode, Refusal, RunAt, Status, Timestamp, Token, Version,
-    Wake, Who,
+    Metadata, Name, Payload, QueueDefaults, QueueLimits, QueueMode, Refusal, RunAt, Status, Timestamp, Token,
+    Version, Wake, Who,
 };
 pub use windlass_engine::{
     AskedFor, Attempt, BoxError, Handler, HandlerError, Health, Level, Policy, Shutdown, Then, TraceContext,

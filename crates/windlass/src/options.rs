@@ -98,6 +98,15 @@ macro_rules! options {
                 })
             }
 
+            /// Whose job it is, such as a tenant. In a queue with rules for keys, jobs of one key form a lane: so many of them
+            /// run at once, and keys take turns.
+            pub fn key(self, key: &str) -> Self {
+                self.set(|job| {
+                    job.facts.key = Some(windlass_core::Key::parse("key", key)?);
+                    Ok(())
+                })
+            }
+
             /// A small value that travels with the job, such as a trace context.
             pub fn metadata(self, key: &str, value: impl serde::Serialize) -> Self {
                 self.set(|job| {

@@ -5,7 +5,7 @@ use crate::error::Result;
 use windlass_core::limits::PAGE_MAX;
 use windlass_core::registry::Worker;
 use windlass_core::wait::ApprovalStatus;
-use windlass_core::{ApprovalId, Name, QueueDefaults, QueueMode, Who};
+use windlass_core::{ApprovalId, Name, QueueDefaults, QueueLimits, QueueMode, Who};
 use windlass_store::{ApprovalView, DrainWorker, ListApprovals, PauseQueue, PutQueue, QueueState};
 
 /// Where the count of a queue's jobs stops.
@@ -91,7 +91,7 @@ impl QueueHandle {
     /// the queue before. Clients and workers learn of it within seconds.
     pub async fn set_defaults(&self, defaults: QueueDefaults) -> Result<()> {
         let (name, actor) = (Name::parse("queue", &self.name)?, self.client.actor());
-        let request = PutQueue { name, defaults, mode: None, actor };
+        let request = PutQueue { flow: None, name, defaults, mode: None, actor };
         Ok(self.client.repeat(|| self.client.store().put_queue(request.clone(), None)).await??)
     }
 
@@ -109,7 +109,28 @@ impl QueueHandle {
         let known = self.client.repeat(|| self.client.store().queues(1, None)).await?;
         let known = known.into_iter().find(|state| state.queue.name == name);
         let defaults = known.map(|state| state.queue.defaults).unwrap_or_default();
-        let request = PutQueue { name, defaults, mode: Some(mode), actor };
+        let request = PutQueue { name, defaults, mode: Some(mode), flow: None, actor };
+        Ok(self.client.repeat(|| self.client.store().put_queue(request.clone(), None)).await??)
+    }
+
+    /// How many of its jobs run at once from now on, as a whole and per key, and how keys take turns; no rule with
+    /// [`QueueLimits::default`]. It holds across all workers and is in force with the next claim. What it was given as defaults stays.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let client = windlass::connect("memory:").await?;
+    /// use windlass::{QueueLimits, LaneRule, Lanes};
+    /// let each = LaneRule { concurrency: Some(2), ..LaneRule::default() };
+    /// let flow = QueueLimits { concurrency: Some(40), lanes: Some(Lanes { each, ..Lanes::default() }) };
+    /// client.queue("sync").set_flow(flow).await?;
+    /// # Ok::<_, windlass::Error>(()) }).unwrap();
+    /// ```
+    pub async fn set_flow(&self, flow: QueueLimits) -> Result<()> {
+        let (name, actor) = (Name::parse("queue", &self.name)?, self.client.actor());
+        let known = self.client.repeat(|| self.client.store().queues(1, None)).await?;
+        let known = known.into_iter().find(|state| state.queue.name == name);
+        let defaults = known.map(|state| state.queue.defaults).unwrap_or_default();
+        let request = PutQueue { name, defaults, mode: None, flow: Some(flow), actor };
         Ok(self.client.repeat(|| self.client.store().put_queue(request.clone(), None)).await??)
     }
 }

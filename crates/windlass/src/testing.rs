@@ -168,7 +168,7 @@ impl Rig {
         assert!(!kinds.is_empty(), "the worker has no handler");
         let worker = Who::parse("worker", "rig").expect("a name");
         let claim = Claim { worker, secret: fresh::secret(), lease_ms: LeaseMs::DEFAULT };
-        let request = ClaimMany { queues, kinds, max: 1, claim };
+        let request = ClaimMany { from: None, queues, kinds, max: 1, claim };
         self.client.store().claim(request, None).await.expect("the store claims").pop()
     }
 

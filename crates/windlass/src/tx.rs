@@ -263,6 +263,10 @@ async fn send_in<X: Transaction>(
         let invalid = |invalid: Invalid| BatchRefusal { index, refusal: invalid.into() };
         // The horizon of a run time is ten years: any clock can tell.
         job.check(now).and_then(|()| client.inner.limits.check_job(job)).map_err(invalid)?;
+        if let Some(key) = &job.facts.key {
+            let why = "cannot be given in a transaction of one's own; enqueue the job without in_tx";
+            return Err(invalid(Invalid::new("key", key.as_str(), why)).into());
+        }
     }
     if jobs.is_empty() {
         return Ok(Vec::new());

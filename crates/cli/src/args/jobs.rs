@@ -56,6 +56,9 @@ pub struct EnqueueArgs {
     /// The pause before a retry, like base=2s,max=5m,multiplier=3,jitter=false; what is left out keeps its default
     #[arg(long, value_name = "LIST")]
     pub backoff: Option<String>,
+    /// Whose job it is, such as a tenant: where the queue has limits for keys, jobs of one key share them and take turns
+    #[arg(long, value_name = "KEY")]
+    pub key: Option<String>,
     /// A label that its worker must have, in a queue in mode push; may be given more than once
     #[arg(long, value_name = "LABEL=VALUE")]
     pub require: Vec<String>,

@@ -52,9 +52,9 @@ pub enum QueuesCommand {
     /// Hand out jobs of a queue again
     #[command(after_help = "Example:\n  windlass queues resume mail")]
     Resume(QueueArg),
-    /// Set the mode of a queue and the defaults of its jobs; defaults left out are unset
+    /// Set limits and mode of a queue and the defaults of its jobs; defaults left out are unset
     #[command(
-        after_help = "Examples:\n  windlass queues set mail --max-retries 10 --timeout 2m\n  windlass queues set render --mode push"
+        after_help = "Examples:\n  windlass queues set mail --max-retries 10 --timeout 2m\n  windlass queues set render --mode push\n  windlass queues set sync --limit 40 --per-key 2 --weight acme=3"
     )]
     Set(QueueSettings),
 }
@@ -86,6 +86,24 @@ pub struct QueueSettings {
     /// pull: workers take its jobs; push: the leader assigns them. As it is when left out
     #[arg(long, value_name = "MODE")]
     pub mode: Option<String>,
+    /// How many of its jobs run at once. Limits given here replace those of before
+    #[arg(long, value_name = "N")]
+    pub limit: Option<i32>,
+    /// How many jobs of one key run at once; keys take turns
+    #[arg(long, value_name = "N")]
+    pub per_key: Option<i32>,
+    /// How many jobs of this key run at once, like acme=10; repeatable
+    #[arg(long, value_name = "KEY=N")]
+    pub key_limit: Vec<String>,
+    /// How many jobs of this key a turn hands out, like acme=3; repeatable
+    #[arg(long, value_name = "KEY=N")]
+    pub weight: Vec<String>,
+    /// Let keys take turns, without a limit for them
+    #[arg(long)]
+    pub fair: bool,
+    /// Remove all limits
+    #[arg(long, conflicts_with_all = ["limit", "per_key", "key_limit", "weight", "fair"])]
+    pub no_limits: bool,
 }
 
 /// `windlass workers`

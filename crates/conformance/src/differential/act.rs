@@ -1,14 +1,15 @@
 //! From a turn of the plan to the same call on both stores.
 
 use super::plan::{Act, Ballot, End, Shown, Turn};
-use super::twins::{Twins, at_place, both};
+use super::twins::{Twins, at_place, both, lane_key};
 use crate::{failure, json, key, name, who};
 use proptest::test_runner::TestCaseError;
 use windlass_core::decide::{Cancel as Wish, Claim};
 use windlass_core::outcome::Found;
 use windlass_core::wait::{Decision, LinkToken, Voter, WaitFor};
 use windlass_core::{
-    Actor, ApprovalId, Done, JobId, Key, LeaseMs, Name, Outcome, RunAt, Status, Timestamp, Version, Wait, Who,
+    Actor, ApprovalId, Done, JobId, Key, Lane, LeaseMs, Name, Outcome, RunAt, Status, Timestamp, Version,
+    Wait, Who,
 };
 use windlass_store::*;
 
@@ -129,12 +130,13 @@ impl Twins {
     async fn leases(&mut self, act: &Act) -> Turned {
         let lease_ms = LeaseMs::new(20_000).expect("a lease");
         match act {
-            Act::Claim { worker: w, queues, kind, max, again } => {
+            Act::Claim { worker: w, queues, kind, max, again, from } => {
                 let secret = self.secret(*again);
                 let claim = Claim { worker: worker(*w), secret, lease_ms };
                 let queues = queues.iter().map(|q| queue(*q)).collect();
+                let from = Some(lane_key(*from).map_or(Lane::PLAIN, |key| Lane::of(&key)));
                 let kinds = kind.iter().map(|k| name(["red", "blue"][*k])).collect();
-                let claimed = both!(self, claim, ClaimMany { queues, kinds, max: *max, claim });
+                let claimed = both!(self, claim, ClaimMany { queues, kinds, max: *max, from, claim });
                 self.tells("claim", !claimed.is_empty());
                 self.leases.extend(claimed.iter().map(|c| (c.job.id, c.lease.token)));
             }

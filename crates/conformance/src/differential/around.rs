@@ -2,11 +2,19 @@
 
 use super::act::{Turned, operator, promise, queue, worker};
 use super::plan::Act;
-use super::twins::{Twins, at_place, both};
+use super::twins::{Twins, at_place, both, lane_key};
 use crate::{name, who};
 use windlass_core::decide::Claim;
-use windlass_core::{LeaseMs, QueueDefaults, QueueMode, Version};
+use windlass_core::lane::{LaneRule, Lanes};
+use windlass_core::{LeaseMs, QueueDefaults, QueueLimits, QueueMode, Version};
 use windlass_store::*;
+
+/// Rules for each key, and a weight of one key's own.
+fn lane_rules((concurrency, weight): (Option<i32>, i32)) -> Lanes {
+    let own = LaneRule { weight: Some(weight), concurrency: None };
+    let keys = lane_key(0).into_iter().map(|key| (key, own)).collect();
+    Lanes { each: LaneRule { concurrency, weight: None }, keys }
+}
 
 impl Twins {
     pub(super) async fn terms(&mut self, act: &Act) -> Turned {
@@ -105,10 +113,13 @@ impl Twins {
                 both!(self, pause_queue, PauseQueue { name: queue(*q), pause: *pause, actor });
                 self.tells("pause_queue", *pause);
             }
-            Act::PutQueue { queue: q, retries, push } => {
+            Act::PutQueue { queue: q, retries, push, flow } => {
                 let defaults = QueueDefaults { max_retries: Some(*retries), ..QueueDefaults::default() };
+                let flow = flow
+                    .map(|(concurrency, lanes)| QueueLimits { concurrency, lanes: lanes.map(lane_rules) });
                 let mode = Some(if *push { QueueMode::Push } else { QueueMode::Pull });
-                let answer = both!(self, put_queue, PutQueue { name: queue(*q), defaults, mode, actor });
+                let answer =
+                    both!(self, put_queue, PutQueue { name: queue(*q), defaults, mode, flow, actor });
                 self.tells("put_queue", answer.is_ok());
             }
             Act::PutWorker { worker: w, draining } => {

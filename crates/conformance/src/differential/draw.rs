@@ -38,6 +38,7 @@ pub fn spec() -> impl Strategy<Value = Spec> {
         0..3usize,
         weighted(0.4, (0..3usize, 0..5usize)),
         weighted(0.4, (place(), proptest::bool::weighted(0.3))),
+        weighted(0.5, 0..3usize),
     );
     (first, then, last).prop_map(|(first, then, last)| Spec {
         queue: first.0,
@@ -53,6 +54,7 @@ pub fn spec() -> impl Strategy<Value = Spec> {
         payload: last.1,
         unique: last.2,
         parent: last.3,
+        lane: last.4,
     })
 }
 
@@ -118,8 +120,8 @@ fn again() -> impl Strategy<Value = bool> {
 
 pub fn claims() -> BoxedStrategy<Act> {
     prop_oneof![
-        3 => (0..3usize, vec(0..2usize, 1..3), weighted(0.1, 0..2usize), 0..4usize, again()).prop_map(
-            |(worker, queues, kind, max, again)| Act::Claim { worker, queues, kind, max, again }
+        3 => (0..3usize, vec(0..2usize, 1..3), weighted(0.1, 0..2usize), 0..4usize, again(), 0..4usize).prop_map(
+            |(worker, queues, kind, max, again, from)| Act::Claim { worker, queues, kind, max, again, from }
         ),
         1 => (place(), 0..3usize, again()).prop_map(|(job, worker, again)| Act::ClaimOne { job, worker, again }),
         1 => (spec(), weighted(0.3, (place(), again())), 0..3usize)
@@ -166,15 +168,17 @@ pub fn on_waits() -> BoxedStrategy<Act> {
     .boxed()
 }
 
+/// Limits: of the queue, of each key with the weight of one, or none.
+fn flow() -> impl Strategy<Value = (Option<i32>, Option<(Option<i32>, i32)>)> {
+    (weighted(0.4, 1..4i32), weighted(0.6, (weighted(0.7, 1..3i32), 1..3i32)))
+}
+
 pub fn on_surroundings() -> BoxedStrategy<Act> {
     prop_oneof![
         (0..2usize, proptest::bool::weighted(0.3))
             .prop_map(|(queue, pause)| Act::PauseQueue { queue, pause }),
-        (0..2usize, 0..6i32, proptest::bool::weighted(0.2)).prop_map(|(queue, n, push)| Act::PutQueue {
-            queue,
-            retries: n * 25,
-            push
-        }),
+        (0..2usize, 0..6i32, proptest::bool::weighted(0.2), weighted(0.7, flow()))
+            .prop_map(|(queue, n, push, flow)| Act::PutQueue { queue, retries: n * 25, push, flow }),
         (0..3usize, proptest::bool::weighted(0.2))
             .prop_map(|(worker, draining)| Act::PutWorker { worker, draining }),
         (0..3usize).prop_map(|worker| Act::DrainWorker { worker }),

@@ -45,6 +45,8 @@ pub struct Spec {
     pub payload: usize,
     pub unique: Option<(usize, usize)>,
     pub parent: Option<(Place, bool)>,
+    /// Whose job it is.
+    pub lane: Option<usize>,
 }
 
 /// How an attempt ends.
@@ -87,6 +89,8 @@ pub enum Act {
         kind: Option<usize>,
         max: usize,
         again: bool,
+        /// Behind which lane the first turn is.
+        from: usize,
     },
     ClaimOne {
         job: Place,
@@ -208,6 +212,8 @@ pub enum Act {
         queue: usize,
         retries: i32,
         push: bool,
+        /// Limits of the queue and of each key, and the weight of one key; as before when absent.
+        flow: Option<(Option<i32>, Option<(Option<i32>, i32)>)>,
     },
     PutWorker {
         worker: usize,

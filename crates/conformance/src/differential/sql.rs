@@ -67,7 +67,8 @@ impl Twins {
         let Some(sql) = self.sql.clone() else { return Ok(false) };
         let (now, actor) = (self.now, sql.actor());
         match act {
-            Act::Enqueue { jobs, promise: None } => {
+            // The SQL API knows no keys of lanes.
+            Act::Enqueue { jobs, promise: None } if jobs.iter().all(|spec| spec.lane.is_none()) => {
                 for spec in jobs {
                     self.enqueues_by_sql(spec).await?;
                 }

@@ -1,5 +1,6 @@
 //! What operators set: queues, workers, access keys, votes.
 
+use super::lane::LimitsShape;
 use super::new_job::BackoffShape;
 use super::object::two_way;
 use super::time::{Span, Time};
@@ -10,7 +11,8 @@ use windlass_core::Metadata;
 
 two_way!(QueueBody, WorkerBody, NewKey, DecideBody);
 
-/// What a queue's jobs fall back to, and how they reach workers. What is left out is unset; the mode stays as it is.
+/// What a queue's jobs fall back to, and how they reach workers. What is left out is unset; mode and limits stay as
+/// they are.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = QueueSettings)]
@@ -35,6 +37,9 @@ pub struct QueueBody {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "push")]
     pub mode: Option<String>,
+    /// Its limits; as they are when left out, none when empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<LimitsShape>,
 }
 
 /// What a worker says of itself. With nothing but `draining` it tells a known worker to take no

@@ -69,6 +69,9 @@ pub struct JobShape {
     #[serde(default, skip_serializing_if = "Requires::is_empty")]
     #[schema(value_type = Option<Object>)]
     pub requires: Requires,
+    /// Whose job it is: jobs of one key form a lane of their queue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
     /// What it was given. Absent in lists, and where it is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Raw>)]
@@ -335,6 +338,7 @@ impl JobShape {
                 .map(|until| ContinuationShape { state: "confirming".to_owned(), until: Time(until) }),
             assigned,
             requires: facts.requires.clone(),
+            key: facts.key.as_ref().map(ToString::to_string),
             payload: None,
             payload_base64: None,
             result: None,

@@ -21,6 +21,7 @@ pub mod control;
 pub(crate) mod event;
 pub mod filter;
 pub mod job;
+pub mod lane;
 pub mod new_job;
 pub(crate) mod object;
 pub mod operate;

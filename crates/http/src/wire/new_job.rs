@@ -79,6 +79,10 @@ pub struct NewJobShape {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub requires: Option<BTreeMap<String, String>>,
+    /// Whose job it is, such as a tenant. In a queue with rules for keys, jobs of one key form a lane.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "acme")]
+    pub key: Option<String>,
     /// The job that spawns it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = "uuid")]
@@ -230,6 +234,7 @@ impl NewJobShape {
         for (label, value) in self.requires.unwrap_or_default() {
             facts.requires.insert(Name::parse("requires", label)?, value);
         }
+        facts.key = self.key.map(|key| Key::parse("key", key)).transpose()?;
         facts.parent_id = self.parent_id.map(|id| job_id("parent_id", &id)).transpose()?;
         let own = Policy {
             max_retries: self.max_retries,

@@ -1,5 +1,6 @@
 //! What surrounds jobs, as users see it: queues, workers, audit entries, access keys.
 
+use super::lane::LimitsShape;
 use super::time::{Span, Time};
 use crate::route::role_word;
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,9 @@ pub struct QueueShape {
     pub defaults: DefaultsShape,
     /// How its jobs reach workers: `pull` or `push`.
     pub mode: String,
+    /// Its limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub flow: Option<LimitsShape>,
     /// What happened in the last minute, as far as this server saw it.
     pub rates: RatesShape,
 }
@@ -107,7 +111,7 @@ impl From<&BackoffOut> for Backoff {
 impl QueueShape {
     /// A queue as it stands.
     pub(crate) fn of(state: QueueState, rates: RatesShape) -> Self {
-        let QueueState { queue: Queue { name, paused, defaults, mode }, due, oldest_due_at } = state;
+        let QueueState { queue: Queue { name, paused, defaults, mode, flow }, due, oldest_due_at } = state;
         let QueueDefaults { max_retries, timeout_ms, lease_ms, grace_ms, backoff } = defaults;
         Self {
             name: name.to_string(),
@@ -123,6 +127,7 @@ impl QueueShape {
                 backoff: backoff.map(BackoffOut::from),
             },
             mode: mode.as_str().to_owned(),
+            flow: flow.as_ref().map(LimitsShape::from),
             rates,
         }
     }

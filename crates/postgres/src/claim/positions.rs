@@ -10,6 +10,7 @@
 //! (PostgreSQL 15), in one claim of this process at a time. The others read the dead entries of the last [`LATE`] alone, and
 //! none where the line is further behind than that.
 
+use crate::lanes::Lanes;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -44,7 +45,12 @@ type Asked = (Vec<Name>, Vec<Name>);
 
 /// Where the last claims of this process ended, per queues and kinds.
 #[derive(Debug, Default)]
-pub(crate) struct Positions(Mutex<HashMap<Asked, Position>>, Mutex<Option<Instant>>);
+pub(crate) struct Positions(
+    Mutex<HashMap<Asked, Position>>,
+    Mutex<Option<Instant>>,
+    /// What is known of queues with rules.
+    pub(crate) Lanes,
+);
 
 #[derive(Debug, Clone)]
 struct Position {
@@ -250,6 +256,11 @@ impl Course {
         }
         more
     }
+}
+
+/// Behind the end of every line that a claim asks for.
+pub(super) fn nowhere(asked: &ClaimMany) -> Vec<Option<Place>> {
+    vec![Some(END); asked.queues.len() * PRIORITIES]
 }
 
 /// Behind here a job may stand whose enqueue commits late.

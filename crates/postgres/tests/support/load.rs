@@ -170,7 +170,7 @@ impl Load {
                 claim.secret = windlass_store::fresh::secret();
             }
             let queues = vec![name("default")];
-            let request = ClaimMany { queues, kinds: vec![], max: 5, claim: claim.clone() };
+            let request = ClaimMany { from: None, queues, kinds: vec![], max: 5, claim: claim.clone() };
             let (held, _) = self.answered(|| self.bed.store.claim(request.clone(), None)).await;
             if held.is_empty() {
                 tokio::time::sleep(Duration::from_millis(2)).await;

@@ -1,0 +1,358 @@
+//! What limits a queue: how many of its jobs run at once, as a whole and per key, and in which turn keys are served.
+//!
+//! A **lane** is a queue's jobs of one key, first in, first out by priority, due time and id. A **slot** is a job that runs
+//! or is assigned: nothing else counts, so no slot can be lost. A lease that is over keeps its slot until it is taken over.
+
+use crate::job::Job;
+use crate::limits::{self, FLOW_CONCURRENCY_MAX, FLOW_KEYS_MAX, FLOW_WEIGHT_MAX, Invalid};
+use crate::name::Key;
+use crate::status::Status;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, HashMap};
+
+/// The number of a lane, made from its key. Two keys with one number share a lane; among a million keys of a queue that is
+/// expected once in ten million stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Lane(i64);
+
+impl Lane {
+    /// Where jobs without a key stand.
+    pub const PLAIN: Self = Self(0);
+
+    /// The lane of a key: never [`Lane::PLAIN`].
+    pub fn of(key: &Key) -> Self {
+        let hash = Sha256::digest(key.as_str().as_bytes());
+        let (eight, _) = hash.split_at(8);
+        let number = eight.iter().fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+        Self(i64::try_from(number >> 1).unwrap_or(i64::MAX).max(1))
+    }
+
+    /// A lane by its number, as a store keeps it.
+    pub const fn from_number(number: i64) -> Self {
+        Self(number)
+    }
+
+    /// Its number.
+    pub const fn number(self) -> i64 {
+        self.0
+    }
+}
+
+/// The rules of a queue. Without any it is served by priority and due time alone.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct QueueLimits {
+    /// How many of its jobs run at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<i32>,
+    /// Rules for keys. Once it is there, even without a rule in it, keys take turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lanes: Option<Lanes>,
+}
+
+/// Rules for the keys of a queue.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Lanes {
+    /// What holds for every key.
+    #[serde(flatten)]
+    pub each: LaneRule,
+    /// What holds for some keys instead.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub keys: BTreeMap<Key, LaneRule>,
+}
+
+/// Rules for one key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LaneRule {
+    /// How many of its jobs run at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency: Option<i32>,
+    /// How many of its jobs are handed out in one turn; one when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<i32>,
+}
+
+impl LaneRule {
+    fn check(self) -> Result<(), Invalid> {
+        if let Some(n) = self.concurrency {
+            limits::within("flow.lanes.concurrency", n.into(), 1, FLOW_CONCURRENCY_MAX)?;
+        }
+        if let Some(n) = self.weight {
+            limits::within("flow.lanes.weight", n.into(), 1, FLOW_WEIGHT_MAX)?;
+        }
+        Ok(())
+    }
+}
+
+impl QueueLimits {
+    /// Whether there is no rule.
+    pub fn is_empty(&self) -> bool {
+        self.concurrency.is_none() && self.lanes.is_none()
+    }
+
+    /// Accepts what is within the limits.
+    pub fn check(&self) -> Result<(), Invalid> {
+        if let Some(n) = self.concurrency {
+            limits::within("flow.concurrency", n.into(), 1, FLOW_CONCURRENCY_MAX)?;
+        }
+        let Some(lanes) = &self.lanes else { return Ok(()) };
+        lanes.each.check()?;
+        limits::count("flow.lanes.keys", lanes.keys.len(), FLOW_KEYS_MAX)?;
+        lanes.keys.values().try_for_each(|rule| rule.check())
+    }
+
+    /// Whether there is a slot for a job of this lane beside those that are held.
+    pub fn has_room(&self, lane: Option<Lane>, held: Held) -> bool {
+        let turns = Turns::new(self, held, Lane::PLAIN, 1);
+        turns.wants() > 0 && turns.room(self.lane(lane)) > 0
+    }
+
+    /// The lane in which these rules count a job.
+    pub fn lane(&self, lane: Option<Lane>) -> Lane {
+        lane.filter(|_| self.lanes.is_some()).unwrap_or(Lane::PLAIN)
+    }
+
+    /// How many jobs of a key may run at once; none if as many as there are.
+    fn lane_concurrency(&self, key: Option<&Key>) -> Option<i64> {
+        let (lanes, key) = (self.lanes.as_ref()?, key?);
+        let own = lanes.keys.get(key).and_then(|rule| rule.concurrency);
+        own.or(lanes.each.concurrency).map(i64::from)
+    }
+
+    /// What a job with this key stands behind, in words; none if there is a slot for it.
+    pub fn full(&self, key: Option<&Key>, held: &Held) -> Option<String> {
+        if let (Some(key), Some(most)) = (key, self.lane_concurrency(key)) {
+            let has = held.of(Lane::of(key));
+            if has >= most {
+                return Some(format!("key {key} has {has} of {most} running"));
+            }
+        }
+        let most = self.concurrency.map(i64::from)?;
+        let has = held.total();
+        (has >= most).then(|| format!("the queue has {has} of {most} running"))
+    }
+}
+
+/// How many slots of a queue are taken, per lane.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Held(HashMap<Lane, i64>);
+
+impl Held {
+    /// Counts a slot that is taken.
+    pub fn take(&mut self, lane: Lane) {
+        *self.0.entry(lane).or_default() += 1;
+    }
+
+    /// How many slots a lane takes.
+    pub fn of(&self, lane: Lane) -> i64 {
+        self.0.get(&lane).copied().unwrap_or_default()
+    }
+
+    /// How many slots all lanes take.
+    pub fn total(&self) -> i64 {
+        self.0.values().sum()
+    }
+}
+
+impl FromIterator<(Lane, i64)> for Held {
+    fn from_iter<T: IntoIterator<Item = (Lane, i64)>>(counts: T) -> Self {
+        let mut held = Self::default();
+        for (lane, n) in counts {
+            *held.0.entry(lane).or_default() += n;
+        }
+        held
+    }
+}
+
+impl Job {
+    /// Whether it takes a slot of its queue: it runs or is assigned. A lease that is over takes it still.
+    pub fn takes_slot(&self) -> bool {
+        matches!(self.status, Status::Running | Status::Assigned)
+    }
+}
+
+/// One claim's way through the lanes of a queue: who may be handed out, and in which order.
+///
+/// Every lane has its turn in the order of its number, from behind the one that was served last. A turn is as many jobs as
+/// the lane's weight. Few lanes share the whole claim: after the last one comes the first again.
+#[derive(Debug)]
+pub struct Turns {
+    /// Concurrency of the queue.
+    most: Option<i64>,
+    each: LaneRule,
+    own: HashMap<Lane, LaneRule>,
+    held: Held,
+    from: Lane,
+    want: usize,
+}
+
+impl Turns {
+    /// A claim of `want` jobs under these rules, which begins behind a lane.
+    pub fn new(flow: &QueueLimits, held: Held, from: Lane, want: usize) -> Self {
+        let lanes = flow.lanes.clone().unwrap_or_default();
+        let own = lanes.keys.iter().map(|(key, rule)| (Lane::of(key), *rule)).collect();
+        Self { most: flow.concurrency.map(i64::from), each: lanes.each, own, held, from, want }
+    }
+
+    /// How many more may be handed out.
+    pub fn wants(&self) -> usize {
+        let room = self.most.map_or(i64::MAX, |most| most - self.held.total());
+        self.want.min(usize::try_from(room).unwrap_or_default())
+    }
+
+    /// Behind which lane the next turn begins.
+    pub fn from(&self) -> Lane {
+        self.from
+    }
+
+    /// How many more jobs of a lane may be handed out.
+    pub fn room(&self, lane: Lane) -> usize {
+        let own = self.own.get(&lane).and_then(|rule| rule.concurrency);
+        let most = own.or(self.each.concurrency).filter(|_| lane != Lane::PLAIN);
+        let room = most.map_or(i64::MAX, |most| i64::from(most) - self.held.of(lane));
+        usize::try_from(room).unwrap_or_default()
+    }
+
+    fn weight(&self, lane: Lane) -> usize {
+        let own = self.own.get(&lane).and_then(|rule| rule.weight);
+        let weight = own.or(self.each.weight).filter(|_| lane != Lane::PLAIN);
+        usize::try_from(weight.unwrap_or(1)).unwrap_or(1).max(1)
+    }
+
+    /// How many jobs of a lane it is enough to know, where this many lanes have some.
+    pub fn depth(&self, lane: Lane, lanes: usize) -> usize {
+        let turn = if lanes >= self.wants() { self.weight(lane) } else { self.wants() };
+        turn.min(self.room(lane)).min(self.wants())
+    }
+
+    /// Puts lanes in the order of their turns.
+    pub fn in_order<T>(&self, lanes: impl IntoIterator<Item = (Lane, T)>) -> Vec<(Lane, T)> {
+        let mut lanes: Vec<(Lane, T)> = lanes.into_iter().collect();
+        lanes.sort_by_key(|(lane, _)| (*lane <= self.from, *lane));
+        lanes
+    }
+
+    /// Serves lanes of one priority, each with its first jobs, and says who is handed out, in this order.
+    pub fn serve<T>(&mut self, lanes: impl IntoIterator<Item = (Lane, Vec<T>)>) -> Vec<T> {
+        let with_jobs = self.in_order(lanes).into_iter().map(|(lane, jobs)| (lane, jobs.into_iter()));
+        let mut lanes: Vec<_> = with_jobs.collect();
+        let mut served = Vec::new();
+        loop {
+            let before = served.len();
+            for (lane, jobs) in &mut lanes {
+                let turn = self.weight(*lane).min(self.room(*lane)).min(self.wants());
+                for job in jobs.take(turn) {
+                    served.push(job);
+                    self.held.take(*lane);
+                    self.want -= 1;
+                    self.from = *lane;
+                }
+            }
+            if served.len() == before {
+                return served;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(text: &str) -> Key {
+        Key::try_from(text).unwrap()
+    }
+
+    fn lanes(each: LaneRule) -> QueueLimits {
+        QueueLimits { concurrency: None, lanes: Some(Lanes { each, keys: BTreeMap::new() }) }
+    }
+
+    fn jobs(lane: i64, n: i64) -> (Lane, Vec<(i64, i64)>) {
+        (Lane(lane), (0..n).map(|job| (lane, job)).collect())
+    }
+
+    #[test]
+    fn a_key_has_one_lane_and_never_the_plain_one() {
+        assert_eq!(Lane::of(&key("acme")), Lane::of(&key("acme")));
+        assert_ne!(Lane::of(&key("acme")), Lane::of(&key("globex")));
+        assert!((0..1_000).all(|n| Lane::of(&key(&n.to_string())) > Lane::PLAIN));
+    }
+
+    #[test]
+    fn lanes_take_turns_from_behind_the_last_one() {
+        let mut turns = Turns::new(&lanes(LaneRule::default()), Held::default(), Lane(5), 5);
+        let served = turns.serve([jobs(3, 9), jobs(5, 1), jobs(7, 2)]);
+        assert_eq!(served, [(7, 0), (3, 0), (5, 0), (7, 1), (3, 1)]);
+        assert_eq!((turns.from(), turns.wants()), (Lane(3), 0));
+    }
+
+    #[test]
+    fn few_lanes_share_the_whole_claim() {
+        let mut turns = Turns::new(&lanes(LaneRule::default()), Held::default(), Lane::PLAIN, 10);
+        assert_eq!(turns.serve([jobs(1, 9), jobs(2, 1)]).len(), 10);
+    }
+
+    #[test]
+    fn a_weight_is_how_many_a_turn_hands_out() {
+        let mut flow = lanes(LaneRule::default());
+        let heavy = LaneRule { weight: Some(3), concurrency: None };
+        flow.lanes.as_mut().unwrap().keys.insert(key("heavy"), heavy);
+        let lane = Lane::of(&key("heavy")).number();
+        let mut turns = Turns::new(&flow, Held::default(), Lane(lane - 1), 8);
+        let served: Vec<i64> = turns.serve([jobs(lane, 9), jobs(lane + 1, 9)]).iter().map(|j| j.0).collect();
+        assert_eq!(served, [lane, lane, lane, lane + 1, lane, lane, lane, lane + 1]);
+    }
+
+    #[test]
+    fn limits_count_what_is_held() {
+        let rule = LaneRule { concurrency: Some(2), weight: None };
+        let flow = QueueLimits { concurrency: Some(4), ..lanes(rule) };
+        let held = Held::from_iter([(Lane(1), 1), (Lane(2), 2)]);
+        let mut turns = Turns::new(&flow, held, Lane::PLAIN, 100);
+        assert_eq!((turns.room(Lane(1)), turns.room(Lane(2)), turns.wants()), (1, 0, 1));
+        assert_eq!(turns.serve([jobs(0, 1), jobs(2, 5), jobs(1, 5)]), [(1, 0)]);
+        assert_eq!(turns.wants(), 0, "the queue is full");
+    }
+
+    #[test]
+    fn more_may_run_than_a_limit_that_was_lowered() {
+        let flow = QueueLimits { concurrency: Some(2), lanes: None };
+        let turns = Turns::new(&flow, Held::from_iter([(Lane::PLAIN, 5)]), Lane::PLAIN, 10);
+        assert_eq!(turns.wants(), 0);
+    }
+
+    #[test]
+    fn it_is_enough_to_know_as_many_as_a_turn_needs() {
+        let turns = Turns::new(&lanes(LaneRule::default()), Held::default(), Lane::PLAIN, 10);
+        assert_eq!((turns.depth(Lane(1), 3), turns.depth(Lane(1), 10)), (10, 1));
+    }
+
+    #[test]
+    fn rules_out_of_bounds_are_refused_by_name() {
+        let rule = |concurrency, weight| lanes(LaneRule { concurrency, weight });
+        for (flow, field) in [
+            (QueueLimits { concurrency: Some(0), lanes: None }, "flow.concurrency"),
+            (rule(Some(0), None), "flow.lanes.concurrency"),
+            (rule(None, Some(0)), "flow.lanes.weight"),
+            (rule(None, Some(1_001)), "flow.lanes.weight"),
+        ] {
+            assert_eq!(flow.check().unwrap_err().field, field);
+        }
+        assert!(rule(Some(1), Some(1)).check().is_ok());
+    }
+
+    #[test]
+    fn a_full_lane_and_a_full_queue_say_so() {
+        let flow =
+            QueueLimits { concurrency: Some(3), ..lanes(LaneRule { concurrency: Some(2), weight: None }) };
+        let acme = key("acme");
+        let held = |acme_has: i64, others: i64| {
+            Held::from_iter([(Lane::of(&acme), acme_has), (Lane::PLAIN, others)])
+        };
+        assert_eq!(flow.full(Some(&acme), &held(1, 1)), None);
+        assert_eq!(flow.full(Some(&acme), &held(2, 0)).as_deref(), Some("key acme has 2 of 2 running"));
+        assert_eq!(flow.full(None, &held(2, 0)), None);
+        assert_eq!(flow.full(None, &held(2, 1)).as_deref(), Some("the queue has 3 of 3 running"));
+    }
+}

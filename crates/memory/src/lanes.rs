@@ -1,0 +1,108 @@
+//! Queues with rules: how many of their jobs run at once, and whose turn it is.
+
+use crate::index::id_of;
+use crate::state::State;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use windlass_core::decide::Command;
+use windlass_core::lane::{Held, Turns};
+use windlass_core::limits::{LANED_CLAIM_MAX, PRIORITY_MAX, PRIORITY_MIN};
+use windlass_core::{Job, JobId, Lane, Name, Order, QueueLimits, Status, Timestamp};
+use windlass_store::{ClaimMany, Claimed};
+
+impl State {
+    /// The rules of a queue, if it has any.
+    pub fn flow(&self, queue: &Name) -> Option<&QueueLimits> {
+        self.queues.get(queue)?.flow.as_ref()
+    }
+
+    /// The slots of a queue that are taken.
+    pub fn held_of(&self, queue: &Name, flow: &QueueLimits) -> Held {
+        self.with_slot(queue).map(|job| (flow.lane(job.lane), 1)).collect()
+    }
+
+    /// Whether a job that is not held finds a slot; one that is has it.
+    pub fn has_slot(&self, job: &Job) -> bool {
+        let room = |flow: &QueueLimits| flow.has_room(job.lane, self.held_of(&job.queue, flow));
+        job.takes_slot() || self.flow(&job.queue).is_none_or(room)
+    }
+
+    /// Takes from a queue with rules: first what its holders lost, which has a slot, then lane by lane in turn.
+    pub fn claim_laned(
+        &mut self,
+        queue: &Name,
+        flow: &QueueLimits,
+        request: &ClaimMany,
+        max: usize,
+        now: Timestamp,
+        claimed: &mut Vec<Claimed>,
+    ) {
+        let most = max.min(claimed.len() + LANED_CLAIM_MAX);
+        let claim = |id: JobId, state: &mut Self, claimed: &mut Vec<Claimed>| {
+            claimed.extend(state.hand_out(id, Command::Claim(request.claim.clone()), &request.claim, now));
+        };
+        for id in self.lost(queue, &request.kinds, now) {
+            if claimed.len() < most {
+                claim(id, self, claimed);
+            }
+        }
+        let from = request.from.unwrap_or_else(|| self.lane_places.begin(queue));
+        let mut turns = Turns::new(flow, self.held_of(queue, flow), from, most - claimed.len());
+        for priority in (PRIORITY_MIN as i32..=PRIORITY_MAX as i32).rev() {
+            if turns.wants() == 0 {
+                break;
+            }
+            let waiting = self.waiting(queue, flow, priority, &request.kinds, now);
+            for id in turns.serve(waiting) {
+                claim(id, self, claimed);
+            }
+        }
+        if request.from.is_none() {
+            self.lane_places.end(queue, turns.from());
+        }
+    }
+
+    fn with_slot(&self, queue: &Name) -> impl Iterator<Item = &Job> {
+        let held = self.index.list(Order::Worker, None).filter_map(|place| self.entries.get(&id_of(place)));
+        held.map(|entry| &entry.job).filter(move |job| job.takes_slot() && job.queue == *queue)
+    }
+
+    /// Runs whose lease is over, as they stood in line.
+    fn lost(&self, queue: &Name, kinds: &[Name], now: Timestamp) -> Vec<JobId> {
+        let is_lost = |job: &&Job| job.status == Status::Running && job.is_due(now) && of(kinds, job);
+        let mut lost: Vec<_> = self
+            .with_slot(queue)
+            .filter(is_lost)
+            .map(|job| (Reverse(job.priority), job.due_at, job.id))
+            .collect();
+        lost.sort_unstable();
+        lost.into_iter().map(|(_, _, id)| id).collect()
+    }
+
+    /// Due jobs of one priority that nobody holds, by lane.
+    fn waiting(
+        &self,
+        queue: &Name,
+        flow: &QueueLimits,
+        priority: i32,
+        kinds: &[Name],
+        now: Timestamp,
+    ) -> BTreeMap<Lane, Vec<JobId>> {
+        let (mut lanes, mut place) = (BTreeMap::<_, Vec<_>>::new(), None);
+        while let Some(next) = self.index.next_due(queue, priority, place.as_ref(), now) {
+            if let Some(entry) = self.entries.get(&id_of(next))
+                && entry.job.status != Status::Running
+                && of(kinds, &entry.job)
+            {
+                lanes.entry(flow.lane(entry.job.lane)).or_default().push(entry.job.id);
+            }
+            place = Some(next.clone());
+        }
+        lanes
+    }
+}
+
+/// Whether a claim for these kinds takes a job.
+fn of(kinds: &[Name], job: &Job) -> bool {
+    kinds.is_empty() || kinds.contains(&job.kind)
+}

@@ -1,0 +1,398 @@
+//! Queues with rules: how many of their jobs run at once, and whose turn it is.
+//!
+//! Whoever hands out a job of such a queue locks the queue first, and counts in a later statement: a statement does not see
+//! what was committed while it waited for a lock. A slot is a row of `jobs` that runs or is assigned; `slots` only says where
+//! to look. So a job that ends, waits or is lost frees its slot by that alone, and settling a job writes nothing more.
+
+use crate::db::{Db, Tx, sql, uuid};
+use crate::error::Tried;
+use crate::lost::end;
+use crate::param::params;
+use crate::pool::Connections;
+use crate::registry::queue as read_queue;
+use crate::row::{Columns, Ts, name};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use uuid::Uuid;
+use windlass_core::decide::{Command, decide};
+use windlass_core::lane::{Held, Turns};
+use windlass_core::limits::{LANED_CLAIM_MAX, LANED_LOOK_MAX};
+use windlass_core::{Job, JobId, Lane, Name, QueueLimits, Status, Timestamp};
+use windlass_store::{ClaimMany, Claimed, LanePlaces, Now, StoreResult};
+
+/// How long this process goes by which queues have rules before it looks again. Until then nothing is handed out of a queue
+/// that has its first rule: the plain claim passes it over at once.
+const KNOWN_FOR: Duration = Duration::from_secs(1);
+/// How often a claim tries to lock a queue that claims of other processes hold, and how long it waits in between.
+const LOCK_TRIES: u32 = 10;
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+/// How many lanes are looked at in one statement.
+const WALK: i32 = 500;
+
+/// What this process knows of queues with rules.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes {
+    places: LanePlaces,
+    /// Which they are, and since when that is known.
+    known: Mutex<Option<(Instant, Arc<HashSet<Name>>)>>,
+    /// Claims of one queue take turns here, so that one of them at a time waits for its lock.
+    turns: Mutex<HashMap<Name, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+impl Lanes {
+    /// The queues with rules. With a clock of the caller's own the answer is exact.
+    #[expect(clippy::disallowed_methods, reason = "measures how old a hint is, in this process only")]
+    pub(crate) async fn known(
+        &self,
+        connections: &Arc<Connections>,
+        now: Now,
+    ) -> StoreResult<Arc<HashSet<Name>>> {
+        let fresh = |(since, names): &(Instant, Arc<HashSet<Name>>)| {
+            (now.is_none() && since.elapsed() < KNOWN_FOR).then(|| Arc::clone(names))
+        };
+        if let Some(names) = self.known.lock().ok().and_then(|known| known.as_ref().and_then(fresh)) {
+            return Ok(names);
+        }
+        let names = connections
+            .read(|db| Box::pin(db.all(sql!("laned_queues"), params![], |r| Columns::new(r, 0).text(name))))
+            .await?;
+        let names: Arc<HashSet<Name>> = Arc::new(names.into_iter().collect());
+        if let Ok(mut known) = self.known.lock() {
+            *known = Some((Instant::now(), Arc::clone(&names)));
+        }
+        Ok(names)
+    }
+
+    /// Forgets which queues have rules: one was changed.
+    pub(crate) fn forget(&self) {
+        if let Ok(mut known) = self.known.lock() {
+            *known = None;
+        }
+    }
+
+    fn turn(&self, queue: &Name) -> Arc<tokio::sync::Mutex<()>> {
+        self.turns
+            .lock()
+            .map(|mut turns| Arc::clone(turns.entry(queue.clone()).or_default()))
+            .unwrap_or_default()
+    }
+}
+
+/// What one transaction handed out of a queue with rules.
+#[derive(Default)]
+struct Handed {
+    claimed: Vec<Claimed>,
+    /// Who is now among those that may take a slot.
+    slots: Vec<Uuid>,
+    /// A job that must end, or does not read back, before others are looked at: why, if it is unreadable.
+    ending: Option<(JobId, Option<String>)>,
+    /// Which lane was served last.
+    from: Lane,
+}
+
+/// What a try to claim from a queue with rules came to.
+enum Laned {
+    Handed(Handed),
+    /// Another process claims from it.
+    Busy,
+    /// It has no rules.
+    Plain,
+}
+
+/// Takes from a queue with rules: first what its holders lost, which has a slot, then lane by lane in turn. None if the queue
+/// has no rules any more.
+pub(crate) async fn claim(
+    connections: &Arc<Connections>,
+    lanes: &Lanes,
+    request: &Arc<ClaimMany>,
+    queue: &Name,
+    want: usize,
+    now: Now,
+) -> StoreResult<Option<Vec<Claimed>>> {
+    let turn = lanes.turn(queue);
+    let _turn = turn.lock().await;
+    let want = want.min(LANED_CLAIM_MAX);
+    let mut from = request.from.unwrap_or_else(|| lanes.places.begin(queue));
+    let (mut claimed, mut passed, mut tries) = (Vec::new(), Vec::new(), 0);
+    while claimed.len() < want {
+        let (asked, of, room, past) =
+            (Arc::clone(request), queue.clone(), want - claimed.len(), passed.clone());
+        let laned = connections
+            .transact(now, move |tx| {
+                let (asked, of, past) = (Arc::clone(&asked), of.clone(), past.clone());
+                Box::pin(async move { tx.claim_laned(&of, &asked, room, from, &past).await })
+            })
+            .await?;
+        let handed = match laned {
+            Laned::Handed(handed) => handed,
+            Laned::Plain => {
+                lanes.forget();
+                return Ok(None);
+            }
+            Laned::Busy if tries < LOCK_TRIES => {
+                tries += 1;
+                tokio::time::sleep(LOCK_PAUSE).await;
+                continue;
+            }
+            Laned::Busy => break,
+        };
+        from = handed.from;
+        claimed.extend(handed.claimed);
+        let Some((id, why)) = handed.ending else { break };
+        if !end(connections, id, why, request.claim.clone(), now).await? {
+            passed.push(id);
+        }
+    }
+    if request.from.is_none() {
+        lanes.places.end(queue, from);
+    }
+    Ok(Some(claimed))
+}
+
+impl Db<'_> {
+    /// The slots of a queue that are taken.
+    pub(crate) async fn slots(&self, queue: &Name, flow: &QueueLimits) -> Tried<Held> {
+        let count = |r: &tokio_postgres::Row| {
+            let mut c = Columns::new(r, 0);
+            Ok((Lane::from_number(c.get()?), c.get::<i64>()?))
+        };
+        let counts = self.all(sql!("slots"), params![queue.as_str()], count).await?;
+        Ok(counts.into_iter().map(|(lane, n)| (flow.lane(Some(lane)), n)).collect())
+    }
+}
+
+impl Tx<'_> {
+    /// The slots of a queue that is locked.
+    pub(crate) async fn locked_slots(&self, queue: &Name, flow: &QueueLimits) -> Tried<Held> {
+        self.execute(sql!("free_slots"), params![queue.as_str()]).await?;
+        self.slots(queue, flow).await
+    }
+
+    /// Finds a slot for a job that is about to be handed out by itself, and says whether there is one.
+    pub(crate) async fn take_slot(&self, job: &Job) -> Tried<bool> {
+        let Some(flow) = self.lock_queue(&job.queue).await?.and_then(|queue| queue.flow) else {
+            return Ok(true);
+        };
+        if !job.takes_slot() && !flow.has_room(job.lane, self.locked_slots(&job.queue, &flow).await?) {
+            return Ok(false);
+        }
+        self.take_slots(vec![uuid(job.id)]).await?;
+        Ok(true)
+    }
+
+    pub(crate) async fn take_slots(&self, ids: Vec<Uuid>) -> Tried<()> {
+        if ids.is_empty() { Ok(()) } else { self.execute(sql!("take_slots"), params![ids]).await }
+    }
+
+    async fn claim_laned(
+        &self,
+        queue: &Name,
+        request: &ClaimMany,
+        want: usize,
+        from: Lane,
+        passed: &[JobId],
+    ) -> Tried<Laned> {
+        let Some(set) = self.one(sql!("try_lock_queue"), params![queue.as_str()], read_queue).await? else {
+            let has_rules = self.queue(queue).await?.is_some_and(|set| set.flow.is_some());
+            return Ok(if has_rules { Laned::Busy } else { Laned::Plain });
+        };
+        let Some(flow) = &set.flow else { return Ok(Laned::Plain) };
+        let mut handed = Handed { from, ..Handed::default() };
+        if !set.is_open() {
+            return Ok(Laned::Handed(handed));
+        }
+        let now = self.now().await?;
+        let lost = self.lost_of(queue, request, want + passed.len(), now).await?;
+        self.hand_out_all(&lost, passed, request, now, &mut handed).await?;
+        let held = self.locked_slots(queue, flow).await?;
+        let mut turns = Turns::new(flow, held, from, want - handed.claimed.len());
+        if handed.ending.is_none() && turns.wants() > 0 {
+            for priority in self.due_priorities(queue, now).await? {
+                let heads =
+                    self.heads(queue, flow, priority, &turns, request, now, &mut handed.slots).await?;
+                let next = turns.serve(heads);
+                self.hand_out_all(&next, passed, request, now, &mut handed).await?;
+                if turns.wants() == 0 || handed.ending.is_some() {
+                    break;
+                }
+            }
+        }
+        handed.from = turns.from();
+        self.take_slots(std::mem::take(&mut handed.slots)).await?;
+        Ok(Laned::Handed(handed))
+    }
+
+    async fn lost_of(
+        &self,
+        queue: &Name,
+        request: &ClaimMany,
+        most: usize,
+        now: Timestamp,
+    ) -> Tried<Vec<JobId>> {
+        let kinds: Vec<&str> = request.kinds.iter().map(Name::as_str).collect();
+        let (queue, now, most) = (queue.as_str(), Ts(now), most as i64);
+        self.all(sql!("lost"), params![queue, now, kinds, most], |r| Columns::new(r, 0).job_id()).await
+    }
+
+    async fn due_priorities(&self, queue: &Name, now: Timestamp) -> Tried<Vec<i32>> {
+        let priority = |r: &tokio_postgres::Row| Columns::new(r, 0).get::<i32>();
+        self.all(sql!("due_priorities"), params![queue.as_str(), Ts(now)], priority).await
+    }
+
+    /// Hands out jobs that nobody else has locked, in this order, up to the first that must end instead. Those that could not
+    /// be ended before are passed over.
+    async fn hand_out_all(
+        &self,
+        ids: &[JobId],
+        passed: &[JobId],
+        request: &ClaimMany,
+        now: Timestamp,
+        handed: &mut Handed,
+    ) -> Tried<()> {
+        let ids: Vec<JobId> = ids.iter().copied().filter(|id| !passed.contains(id)).collect();
+        if ids.is_empty() {
+            return Ok(());
+        }
+        let free = self.lock_free(ids.iter().copied().map(uuid).collect()).await?;
+        // A later statement, so it sees the rows as they were locked.
+        let mut rows = self.readable_jobs(ids.iter().copied().filter(|id| free.contains(&uuid(*id)))).await?;
+        for id in &ids {
+            let Some((job, wrong)) = rows.remove(id) else { continue };
+            if wrong.is_some() {
+                handed.ending = Some((*id, wrong));
+                return Ok(());
+            }
+            let now = now.max(job.updated_at);
+            let claim = Command::Claim(request.claim.clone());
+            let Some(step) = job.is_due(now).then(|| decide(&job, claim, now).ok()).flatten() else {
+                continue;
+            };
+            if step.job.status != Status::Running {
+                handed.ending = Some((*id, None));
+                return Ok(());
+            }
+            handed.slots.push(uuid(*id));
+            handed.claimed.extend(self.hand_out(&job, step, &request.claim, now).await?);
+        }
+        Ok(())
+    }
+
+    /// Lanes with room and a due job at one priority, as many and as deep as a claim needs. A run whose lease is over and
+    /// that was handed out before the queue had rules gets its slot here, and is taken over by the next claim.
+    #[expect(clippy::too_many_arguments, reason = "what one look takes")]
+    async fn heads(
+        &self,
+        queue: &Name,
+        flow: &QueueLimits,
+        priority: i32,
+        turns: &Turns,
+        request: &ClaimMany,
+        now: Timestamp,
+        slots: &mut Vec<Uuid>,
+    ) -> Tried<Vec<(Lane, Vec<JobId>)>> {
+        let look = Look { tx: self, queue, priority, request, now };
+        let wants = turns.wants();
+        let mut heads = BTreeMap::new();
+        if flow.lanes.is_none() {
+            look.plain(true, wants, &mut heads, slots).await?;
+            return Ok(heads.into_iter().collect());
+        }
+        let from = turns.from().number();
+        for (mut after, until, begins_again) in [(from, i64::MAX, false), (0, from, true)] {
+            if begins_again {
+                look.plain(false, wants, &mut heads, slots).await?;
+            }
+            while heads.len() < wants {
+                let lanes = look.lanes(after, until).await?;
+                let Some(last) = lanes.last().copied() else { break };
+                let is_open = |lane: &Lane| turns.room(*lane) > 0;
+                let open =
+                    lanes.iter().copied().filter(is_open).map(|lane| (lane, turns.depth(lane, usize::MAX)));
+                look.of_lanes(open.collect(), &mut heads, slots).await?;
+                if lanes.len() < WALK as usize {
+                    break;
+                }
+                after = last.number();
+            }
+        }
+        if heads.len() < wants {
+            let lanes = heads.len();
+            let keyed = heads.keys().copied().filter(|lane| *lane != Lane::PLAIN);
+            let deeper: Vec<_> = keyed.map(|lane| (lane, turns.depth(lane, lanes))).collect();
+            heads.retain(|lane, _| *lane == Lane::PLAIN);
+            look.of_lanes(deeper, &mut heads, slots).await?;
+        }
+        Ok(heads.into_iter().collect())
+    }
+}
+
+/// A look at one priority of a queue.
+struct Look<'a, 't> {
+    tx: &'a Tx<'t>,
+    queue: &'a Name,
+    priority: i32,
+    request: &'a ClaimMany,
+    now: Timestamp,
+}
+
+/// The first jobs of lanes.
+type Heads = BTreeMap<Lane, Vec<JobId>>;
+
+impl Look<'_, '_> {
+    fn kinds(&self) -> Vec<&str> {
+        self.request.kinds.iter().map(Name::as_str).collect()
+    }
+
+    /// The next lanes that have a job in line.
+    async fn lanes(&self, after: i64, until: i64) -> Tried<Vec<Lane>> {
+        let queue = self.queue.as_str();
+        let params = params![queue, self.priority, after, until, WALK];
+        let lane = |r: &tokio_postgres::Row| Ok(Lane::from_number(Columns::new(r, 0).get()?));
+        self.tx.all(sql!("lanes_due"), params, lane).await
+    }
+
+    async fn of_lanes(
+        &self,
+        lanes: Vec<(Lane, usize)>,
+        heads: &mut Heads,
+        slots: &mut Vec<Uuid>,
+    ) -> Tried<()> {
+        if lanes.is_empty() {
+            return Ok(());
+        }
+        let (numbers, depths): (Vec<i64>, Vec<i64>) =
+            lanes.into_iter().map(|(lane, depth)| (lane.number(), depth as i64)).unzip();
+        let (queue, kinds, look, now) =
+            (self.queue.as_str(), self.kinds(), LANED_LOOK_MAX as i64, Ts(self.now));
+        let params = params![queue, self.priority, numbers, depths, now, kinds, look];
+        let found = self.tx.all(sql!("lane_heads"), params, head).await?;
+        collect(found, heads, slots);
+        Ok(())
+    }
+
+    async fn plain(&self, all: bool, most: usize, heads: &mut Heads, slots: &mut Vec<Uuid>) -> Tried<()> {
+        let (queue, kinds, look, now) =
+            (self.queue.as_str(), self.kinds(), LANED_LOOK_MAX as i64, Ts(self.now));
+        let most = most as i64;
+        let params = params![queue, self.priority, now, all, look, kinds, most];
+        let found = self.tx.all(sql!("plain_heads"), params, head).await?;
+        collect(found, heads, slots);
+        Ok(())
+    }
+}
+
+fn head(r: &tokio_postgres::Row) -> Tried<(Lane, JobId, bool)> {
+    let mut c = Columns::new(r, 0);
+    Ok((Lane::from_number(c.get()?), c.job_id()?, c.get()?))
+}
+
+fn collect(found: Vec<(Lane, JobId, bool)>, heads: &mut Heads, slots: &mut Vec<Uuid>) {
+    for (lane, id, is_running) in found {
+        if is_running {
+            slots.push(uuid(id));
+        } else {
+            heads.entry(lane).or_default().push(id);
+        }
+    }
+}
