@@ -106,9 +106,7 @@ async fn never_passed(bed: &Bed) {
         if page.events.is_empty() {
             break;
         }
-        let mut events: Vec<_> = page.events.iter().collect();
-        events.sort_by_key(|fed| fed.seq);
-        for event in events.into_iter().map(|fed| &fed.event) {
+        for event in page.events.iter().map(|fed| &fed.event) {
             match event.what.type_name() {
                 "job_created" => {
                     let job = windlass_core::Job::created(event).expect("a first event");
