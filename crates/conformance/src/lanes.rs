@@ -31,6 +31,7 @@ macro_rules! lanes_laws {
             a_run_that_is_lost_too_often_frees_its_slot,
             every_door_asks_for_a_slot,
             an_assignment_takes_a_slot,
+            a_lost_run_that_is_taken_back_frees_its_slot_for_the_next,
             limits_change_while_jobs_run,
             a_first_limit_counts_what_runs_already,
             a_lane_is_first_in_first_out,
@@ -312,6 +313,24 @@ pub async fn an_assignment_takes_a_slot(bed: Bed) {
     let of_a = held.iter().find(|held| held.job.id == a[0]).expect("it runs");
     bed.settles(of_a, completes(), at(4)).await.expect("settled");
     assert!(bed.gives(a[1], "w", epoch, at(5)).await.is_ok());
+}
+
+/// F1, F2: of one request, in its order.
+pub async fn a_lost_run_that_is_taken_back_frees_its_slot_for_the_next(bed: Bed) {
+    let request = put(limit(1), Some(QueueMode::Push));
+    bed.store.put_queue(request, at(0)).await.expect("the store answers").expect("set");
+    let jobs = bed.enqueues("a", 3, at(0)).await;
+    let epoch = bed.leads("a", at(0)).await.expect("the term is free").epoch;
+    bed.gives(jobs[0], "w", epoch, at(1)).await.expect("assigned");
+    assert_eq!(bed.claims("w", 9, at(2)).await.len(), 1);
+    let epoch = bed.leads("a", at(40_000)).await.expect("the term is free").epoch;
+    let items = [jobs[1], jobs[0], jobs[2]].map(|job| (job, crate::who("w"))).to_vec();
+    let request = windlass_store::Assign { term: name("leader"), epoch, items, lapse_ms: 5_000 };
+    let answers = bed.store.assign(request, at(40_000)).await.expect("the store answers");
+    let done: Vec<bool> = answers.iter().map(Result::is_ok).collect();
+    assert_eq!(done, [false, true, true], "{answers:?}");
+    assert_eq!(bed.row(jobs[0]).await.status, Status::Retry);
+    assert_eq!(bed.row(jobs[2]).await.status, Status::Assigned);
 }
 
 /// F8

@@ -39,12 +39,34 @@ pub(crate) async fn unassigned(
         .await
 }
 
-/// Gives jobs to workers: all that can be in one statement, then what needs more than its own row, one by one.
+/// Gives jobs to workers: all that can be at once, and where what becomes of one decides over the next, one by one.
 pub(crate) async fn assign(
     connections: &Arc<Connections>,
     request: Assign,
     now: Now,
 ) -> StoreResult<Vec<Answer>> {
+    if let Some(answers) = assign_all(connections, request.clone(), now).await? {
+        return Ok(answers);
+    }
+    let mut answers = Vec::with_capacity(request.items.len());
+    for (n, item) in request.items.iter().enumerate() {
+        if let Err(invalid) = limits::count("items", n + 1, BATCH_MAX) {
+            answers.push(Err(invalid.into()));
+            continue;
+        }
+        let alone = Assign { items: vec![item.clone()], ..request.clone() };
+        answers.extend(assign_all(connections, alone, now).await?.unwrap_or_default());
+    }
+    Ok(answers)
+}
+
+/// All that can be in one statement, then what needs more than its own row, one by one. Nothing is done, and none is
+/// answered, if a lost run is among many of a queue with limits: what becomes of it may free a slot for the next.
+async fn assign_all(
+    connections: &Arc<Connections>,
+    request: Assign,
+    now: Now,
+) -> StoreResult<Option<Vec<Answer>>> {
     let request = Arc::new(request);
     let asked = Arc::clone(&request);
     let answers = connections
@@ -53,6 +75,7 @@ pub(crate) async fn assign(
             Box::pin(async move { tx.assign(&asked).await })
         })
         .await?;
+    let Some(answers) = answers else { return Ok(None) };
     let mut whole = Vec::with_capacity(answers.len());
     for ((id, worker), answer) in request.items.iter().zip(answers) {
         if let Err(Refusal::Unreadable(why)) = &answer {
@@ -72,7 +95,7 @@ pub(crate) async fn assign(
             .await?;
         whole.push(lost);
     }
-    Ok(whole)
+    Ok(Some(whole))
 }
 
 /// Starts what a worker that claims was assigned. What another transaction holds is left to its next claim.
@@ -138,12 +161,12 @@ struct Locked {
 impl Tx<'_> {
     /// The leader's term first, then the jobs in the order of their ids; answers in the order asked. A job that another
     /// transaction holds is answered for itself; a run, held or lost, is refused here.
-    async fn assign(&self, request: &Assign) -> Tried<Vec<Answer>> {
+    async fn assign(&self, request: &Assign) -> Tried<Option<Vec<Answer>>> {
         let term = self.share_term(&request.term).await?;
         // Before any job is locked: one that does not lead any more is in nobody's way.
         let long_ago = Timestamp::from_micros(i64::MIN);
         if let Err(refusal) = may_assign(term.as_ref(), request.epoch, request.lapse_ms, long_ago) {
-            return Ok(request.items.iter().map(|_| Err(refusal.clone())).collect());
+            return Ok(Some(request.items.iter().map(|_| Err(refusal.clone())).collect()));
         }
         let ids: Vec<JobId> = request.items.iter().take(BATCH_MAX).map(|(job, _)| *job).collect();
         let free = self.lock_free(ids.iter().copied().map(uuid).collect()).await?;
@@ -151,7 +174,7 @@ impl Tx<'_> {
         let rows = self.readable_jobs(ids.into_iter()).await?;
         let now = self.now().await?;
         if let Err(refusal) = may_assign(term.as_ref(), request.epoch, request.lapse_ms, now) {
-            return Ok(request.items.iter().map(|_| Err(refusal.clone())).collect());
+            return Ok(Some(request.items.iter().map(|_| Err(refusal.clone())).collect()));
         }
         let queues: BTreeSet<&Name> = rows.values().map(|(job, _)| &job.queue).collect();
         let (mut paused, mut limited) = (HashSet::new(), HashMap::new());
@@ -167,6 +190,10 @@ impl Tx<'_> {
                 let held = self.locked_slots(name, &flow).await?;
                 limited.insert(name.clone(), (flow, held));
             }
+        }
+        let frees = |(job, _): &(Job, _)| job.status == Status::Running && limited.contains_key(&job.queue);
+        if request.items.len() > 1 && rows.values().any(frees) {
+            return Ok(None);
         }
         let mut locked = Locked { jobs: HashMap::new(), paused, limited, now };
         for (id, (job, wrong)) in rows {
@@ -186,7 +213,7 @@ impl Tx<'_> {
         self.write_assigned(request, &steps).await?;
         let in_limited = steps.iter().filter(|step| locked.limited.contains_key(&step.job.queue));
         self.take_slots(in_limited.map(|step| uuid(step.job.id)).collect()).await?;
-        Ok(answers)
+        Ok(Some(answers))
     }
 
     async fn write_assigned(&self, request: &Assign, steps: &[Move]) -> Tried<()> {

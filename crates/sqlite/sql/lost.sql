@@ -1,4 +1,4 @@
--- Runs of a queue whose lease is over, as they stood in line.
+-- Runs of a queue whose lease is over.
 -- ?1 queue  ?2 now
 SELECT * FROM jobs INDEXED BY jobs_worker
-WHERE worker_id IS NOT NULL AND queue = ?1 AND status = 'running' AND due_at <= ?2 ORDER BY priority DESC, due_at, id
+WHERE worker_id IS NOT NULL AND queue = ?1 AND status = 'running' AND due_at <= ?2

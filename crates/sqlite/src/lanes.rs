@@ -3,6 +3,7 @@
 use crate::db::{Db, Tx, sql};
 use crate::error::Tried;
 use crate::row;
+use std::cmp::Reverse;
 use windlass_core::decide::{Command, decide};
 use windlass_core::lane::{Held, Turns};
 use windlass_core::limits::{LANED_CLAIM_MAX, LANED_LOOK_MAX, PRIORITY_MAX, PRIORITY_MIN};
@@ -44,7 +45,10 @@ impl Tx<'_, '_> {
         claimed: &mut Vec<Claimed>,
     ) -> Tried<()> {
         let most = max.min(claimed.len() + LANED_CLAIM_MAX);
-        for (job, wrong) in self.all(sql!("lost"), (queue.as_str(), now.as_micros()), row::readable_job)? {
+        let mut lost = self.all(sql!("lost"), (queue.as_str(), now.as_micros()), row::readable_job)?;
+        // As they stood in line.
+        lost.sort_unstable_by_key(|(job, _)| (Reverse(job.priority), job.due_at, job.id));
+        for (job, wrong) in lost {
             if claimed.len() < most && takes(request, job.kind.as_str()) {
                 self.take_laned(job, wrong, request, now, claimed)?;
             }

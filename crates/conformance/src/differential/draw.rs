@@ -103,7 +103,7 @@ pub fn on_jobs() -> BoxedStrategy<Act> {
         ),
         1 => (shown(), 0..3usize).prop_map(|(lease, lines)| Act::WriteLogs { lease, lines }),
         1 => (place(), 0..2i64).prop_map(|(job, behind)| Act::Purge { job, behind }),
-        1 => place().prop_map(|removed| Act::Restore { removed }),
+        2 => place().prop_map(|removed| Act::Restore { removed }),
         1 => (place(), 0..8i64).prop_map(|(job, version)| Act::Look { job, version }),
     ]
     .boxed()
@@ -177,7 +177,7 @@ pub fn on_surroundings() -> BoxedStrategy<Act> {
     prop_oneof![
         (0..2usize, proptest::bool::weighted(0.3))
             .prop_map(|(queue, pause)| Act::PauseQueue { queue, pause }),
-        (0..2usize, 0..6i32, proptest::bool::weighted(0.2), weighted(0.7, flow()))
+        (0..2usize, 0..6i32, proptest::bool::weighted(0.2), weighted(0.5, flow()))
             .prop_map(|(queue, n, push, flow)| Act::PutQueue { queue, retries: n * 25, push, flow }),
         (0..3usize, proptest::bool::weighted(0.2))
             .prop_map(|(worker, draining)| Act::PutWorker { worker, draining }),
