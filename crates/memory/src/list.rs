@@ -19,6 +19,7 @@ impl State {
                 .get(&job.queue)
                 .and_then(|queue| queue.paused.as_ref().map(|(since, by)| (*since, by.as_str().to_owned()))),
             has_worker: self.workers.values().any(|worker| worker.takes(&job.queue, &job.kind, now)),
+            upstream: entry.facts()?.upstream(),
         };
         let error = job.error_version.and_then(|version| entry.event(version));
         Some(JobView {

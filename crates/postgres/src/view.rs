@@ -90,13 +90,14 @@ impl Db<'_> {
             queues.into_iter().flatten().filter_map(by).collect();
         let mut created: HashMap<JobId, Event> = created.into_iter().map(|e| (e.job, e)).collect();
         let view = |(job, pointed): (Job, Pointed)| {
-            let around = Surroundings {
-                paused: paused.get(&job.queue).cloned(),
-                has_worker: workers.iter().any(|w| w.takes(&job.queue, &job.kind, now)),
-            };
             let (facts, first) = match created.remove(&job.id).map(|e| (e.what, e.payload)) {
                 Some((EventKind::JobCreated(facts), first)) => (*facts, first),
                 _ => (Facts::new(job.kind.clone(), job.queue.clone()), None),
+            };
+            let around = Surroundings {
+                paused: paused.get(&job.queue).cloned(),
+                has_worker: workers.iter().any(|w| w.takes(&job.queue, &job.kind, now)),
+                upstream: facts.upstream(),
             };
             let view = JobView {
                 result: pointed.result.and_then(|e| e.payload),

@@ -58,6 +58,7 @@ CREATE TABLE jobs (
   started_at          INTEGER,
   updated_at          INTEGER NOT NULL,
   finished_at         INTEGER,
+  dependents          INTEGER CHECK (dependents > 0),   -- edges to jobs that wait for its end; null for none
   CONSTRAINT leased_exactly_while_running CHECK ((status = 'running') = (lease_hash IS NOT NULL)
     AND (lease_hash IS NULL) = (lease_expires_at IS NULL)),
   CONSTRAINT waits_for_something_exactly_while_waiting CHECK ((status = 'waiting') = (waiting_for IS NOT NULL)),

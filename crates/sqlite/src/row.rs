@@ -102,7 +102,7 @@ pub(crate) fn status(row: &Row<'_>) -> Tried<Status> {
 }
 
 /// How many columns `jobs` has.
-const COLUMNS: usize = 44;
+const COLUMNS: usize = 45;
 
 /// A row of `jobs`.
 pub(crate) fn job(row: &Row<'_>) -> Tried<Job> {
@@ -163,6 +163,7 @@ pub(crate) fn readable_job(row: &Row<'_>) -> Tried<Readable> {
         started_at: c.opt_time()?,
         updated_at: c.time()?,
         finished_at: c.opt_time()?,
+        dependents: c.get::<Option<i32>>()?.unwrap_or_default(),
     };
     Ok((job, c.wrong))
 }
@@ -273,6 +274,7 @@ pub(crate) fn insert_job(statement: &mut Statement<'_>, job: &Job) -> Tried<usiz
     b.time(job.started_at)?;
     b.time(Some(job.updated_at))?;
     b.time(job.finished_at)?;
+    b.put((job.dependents > 0).then_some(job.dependents))?;
     b.execute()
 }
 
@@ -312,6 +314,7 @@ pub(crate) fn move_job(statement: &mut Statement<'_>, job: &Job) -> Tried<usize>
     b.time(job.started_at)?;
     b.time(Some(job.updated_at))?;
     b.time(job.finished_at)?;
+    b.put((job.dependents > 0).then_some(job.dependents))?;
     b.execute()
 }
 
