@@ -25,7 +25,8 @@ BEGIN
       AND (job.unique_policy = 'active' OR job.unique_policy = 'succeeded' AND job.status <> 'completed');
     UPDATE windlass.approvals a SET decided_at = at, status = CASE WHEN a.expires_at <= at THEN 'expired' ELSE 'void' END
     WHERE a.job_id = job.id AND a.status = 'pending';
-    SELECT * INTO p FROM windlass.jobs j WHERE j.id = job.parent_id AND j.status <> 'completed' AND j.children > 0 FOR UPDATE;
+    SELECT * INTO p FROM windlass.jobs j
+    WHERE j.id = job.parent_id AND j.status <> 'completed' AND j.children > 0 FOR UPDATE;
     IF FOUND THEN
       moment := greatest(at, p.updated_at);
       is_flow := p.status = 'waiting' AND p.waiting_for = 'flow' AND p.due_at IS NULL;
@@ -45,7 +46,8 @@ BEGIN
         PERFORM windlass.log_follow_up(p, moment, 'job_failed', who, '{"code":"child_failed"}',
           format('{"code":"child_failed","message":"job %s did not complete"}', job.id));
         UPDATE windlass.jobs j SET status = 'failed', version = j.version + 1, updated_at = moment, finished_at = moment,
-          waiting_for = NULL, wait_name = NULL, deadline_at = NULL, error_code = 'child_failed', error_version = j.version + 1
+          waiting_for = NULL, wait_name = NULL, deadline_at = NULL, error_code = 'child_failed',
+          error_version = j.version + 1
         WHERE j.id = p.id RETURNING j.* INTO p;
         ended := array_append(ended, p);
       ELSIF is_flow AND NOT woke AND p.children = 0 THEN
@@ -371,7 +373,8 @@ BEGIN
   -- The newest event that says where the job stands.
   SELECT * INTO last FROM windlass.job_events e WHERE e.job_id = job AND e.type IN ('job_created', 'job_claimed',
     'job_started', 'job_assigned', 'job_orphaned', 'job_completed', 'job_retried', 'job_released', 'job_failed',
-    'job_timed_out', 'job_waiting', 'job_cancelled', 'job_skipped', 'job_redriven', 'job_forked') ORDER BY e.version DESC LIMIT 1;
+    'job_timed_out', 'job_waiting', 'job_cancelled', 'job_skipped', 'job_redriven', 'job_forked')
+  ORDER BY e.version DESC LIMIT 1;
   IF row.status IS NOT NULL AND (row.status <> CASE last.type
     WHEN 'job_claimed' THEN 'running' WHEN 'job_started' THEN 'running' WHEN 'job_assigned' THEN 'assigned'
     WHEN 'job_orphaned' THEN 'orphaned' WHEN 'job_completed' THEN 'completed' WHEN 'job_retried' THEN 'retry'

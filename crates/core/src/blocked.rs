@@ -65,7 +65,9 @@ pub fn blocked(job: &Job, around: &Surroundings, now: Timestamp) -> Option<Block
                 (_, Some(due)) => format!("it wakes at {due}"),
                 (Some(WaitFor::Signal), None) => format!("`windlass jobs signal {} {name}`", job.id),
                 (Some(WaitFor::Approval), None) => format!("`windlass approvals ls --job {}`", job.id),
-                (Some(WaitFor::Children | WaitFor::Flow), None) => format!("`windlass jobs ls --parent-id {}`", job.id),
+                (Some(WaitFor::Children | WaitFor::Flow), None) => {
+                    format!("`windlass jobs ls --parent-id {}`", job.id)
+                }
                 (_, None) => format!("`windlass jobs cancel {}`", job.id),
             };
             let fix = match job.deadline_at.filter(|_| job.due_at.is_none()) {

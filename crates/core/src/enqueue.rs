@@ -165,17 +165,16 @@ pub fn first_answer(
 
 /// Plans a request on what is there. Later jobs see earlier ones of the same request.
 pub fn plan<'r>(known: &impl Known, request: &'r Enqueue, now: Timestamp) -> Result<Plan<'r>, BatchRefusal> {
-    let mut planner =
-        Planner {
-            known,
-            now,
-            actor: &request.actor,
-            plan: Plan::default(),
-            fresh: HashMap::new(),
-            families: BTreeMap::new(),
-            graph: HashMap::new(),
-            downstream: BTreeMap::new(),
-        };
+    let mut planner = Planner {
+        known,
+        now,
+        actor: &request.actor,
+        plan: Plan::default(),
+        fresh: HashMap::new(),
+        families: BTreeMap::new(),
+        graph: HashMap::new(),
+        downstream: BTreeMap::new(),
+    };
     for (index, job) in request.jobs.iter().enumerate() {
         planner.add(index, job).map_err(|refusal| BatchRefusal { index, refusal })?;
     }
@@ -306,7 +305,8 @@ impl<'r, K: Known> Planner<'_, 'r, K> {
                 self.graph.insert(id, born);
             }
             // Who has been skipped by another job on the way is not waited with.
-            let waits = |d: &Dependent| self.graph.get(&d.job).is_some_and(|born| !born.row.status.is_terminal());
+            let waits =
+                |d: &Dependent| self.graph.get(&d.job).is_some_and(|born| !born.row.status.is_terminal());
             let dependents: Vec<Dependent> = dependents.into_iter().filter(waits).collect();
             if dependents.is_empty() {
                 continue;

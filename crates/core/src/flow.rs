@@ -5,6 +5,10 @@
 //! `children`. `windlass.finished` in PostgreSQL's `guard.sql` is a second copy of [`Ending::told`] and
 //! [`Ending::reaches`].
 
+mod arrange;
+
+pub use arrange::{Before, Node, arrange};
+
 use crate::decide::{Cancel, Command, Move, decide, error_payload, fail};
 use crate::end::Ending;
 use crate::event::{self, Event, EventKind};
@@ -167,7 +171,11 @@ impl Graph {
             return Err(Invalid::new("run_at", "given", limit));
         }
         if self.flow.is_some() && !self.after.is_empty() {
-            return Err(Invalid::new("after", "given", "must be left out for a flow: give it to the flow's jobs"));
+            return Err(Invalid::new(
+                "after",
+                "given",
+                "must be left out for a flow: give it to the flow's jobs",
+            ));
         }
         Ok(())
     }

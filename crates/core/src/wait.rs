@@ -32,15 +32,8 @@ pub enum WaitFor {
 
 impl WaitFor {
     /// Every kind of wait.
-    pub const ALL: [Self; 7] = [
-        Self::Approval,
-        Self::Signal,
-        Self::Timer,
-        Self::Children,
-        Self::News,
-        Self::Upstream,
-        Self::Flow,
-    ];
+    pub const ALL: [Self; 7] =
+        [Self::Approval, Self::Signal, Self::Timer, Self::Children, Self::News, Self::Upstream, Self::Flow];
 
     /// The word for it.
     pub const fn as_str(self) -> &'static str {
