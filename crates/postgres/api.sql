@@ -162,6 +162,9 @@ BEGIN
   ELSIF jsonb_path_exists(metadata, '$.** ? (@ > 1e308 || @ < -1e308)') THEN
     RAISE EXCEPTION 'metadata is out of range: its numbers must be between -1e308 and 1e308' USING ERRCODE = 'WL005';
   END IF;
+  IF kind = 'windlass.flow' THEN
+    RAISE EXCEPTION 'kind is %: is the engine''s own', kind USING ERRCODE = 'WL005';
+  END IF;
   own_backoff := windlass.whole_backoff(backoff);
   IF unique_key IS NULL AND unique_by = 'payload' THEN
     unique_key := 'sha256:' || encode(windlass.fingerprint(payload, payload_bytes), 'hex');
@@ -226,6 +229,8 @@ BEGIN
   END LOOP;
   IF parent_id IS NOT NULL AND parent.id IS NULL THEN
     RAISE EXCEPTION 'there is no job % to be the parent', parent_id USING ERRCODE = 'WL006';
+  ELSIF parent.kind = 'windlass.flow' AND parent.finished_at IS NOT NULL THEN
+    RAISE EXCEPTION 'flow_not_open: job % is a flow that has ended', parent_id USING ERRCODE = 'WL005';
   END IF;
   PERFORM set_config('windlass_guard.door', 'open', true);
   INSERT INTO windlass.jobs (id, queue, kind, priority, status, due_at, attempt, retries, max_retries, crashes, version,
@@ -383,7 +388,8 @@ BEGIN
     json_build_object('reason', reason)::text);
   PERFORM set_config('windlass_guard.door', '', true);
   UPDATE windlass.jobs j SET status = 'cancelled', version = j.version + 1, due_at = NULL, deadline_at = NULL,
-    worker_id = NULL, lease_hash = NULL, lease_expires_at = NULL, assignment = NULL, waiting_for = NULL, wait_name = NULL,
+    worker_id = NULL, lease_hash = NULL, lease_expires_at = NULL, assignment = NULL,
+    children = CASE WHEN j.waiting_for = 'upstream' THEN 0 ELSE j.children END, waiting_for = NULL, wait_name = NULL,
     finished_at = at, updated_at = at
   WHERE j.id = job RETURNING j.* INTO row;
   PERFORM windlass.finished(row, at, 'engine');

@@ -7,33 +7,160 @@ CREATE OR REPLACE FUNCTION windlass.sql_actor() RETURNS text LANGUAGE sql STABLE
   SELECT 'sql:' || regexp_replace(session_user, '[\u0001-\u001f\u007f-\u009f]', '?', 'g')
 $$;
 
--- What a job's end entails: its key, its approvals, its parent. A second copy of `Ending` in core/src/end.rs.
+-- What a job's end entails: its key, its approvals, its parent, the jobs that wait for it, and the ends that follow from
+-- those. A second copy of `Ending` in core/src/end.rs and core/src/flow.rs.
 CREATE OR REPLACE FUNCTION windlass.finished(job windlass.jobs, at timestamptz, who text) RETURNS void LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
 DECLARE
+  ended windlass.jobs[] := ARRAY[job];
   p windlass.jobs;
+  moment timestamptz;
+  is_flow boolean;
   woke boolean;
 BEGIN
-  DELETE FROM windlass.job_keys k WHERE k.job_id = job.id
-    AND (job.unique_policy = 'active' OR job.unique_policy = 'succeeded' AND job.status <> 'completed');
-  UPDATE windlass.approvals a SET decided_at = at, status = CASE WHEN a.expires_at <= at THEN 'expired' ELSE 'void' END
-  WHERE a.job_id = job.id AND a.status = 'pending';
-  SELECT * INTO p FROM windlass.jobs j WHERE j.id = job.parent_id AND j.status <> 'completed' AND j.children > 0 FOR UPDATE;
-  IF NOT FOUND THEN
-    RETURN;
-  END IF;
-  at := greatest(at, p.updated_at);
-  woke := p.status = 'waiting' AND (p.children = 1 AND p.waiting_for = 'children' OR p.waiting_for = 'news')
-    AND p.due_at IS NULL AND (p.deadline_at IS NULL OR p.deadline_at > at);
+  WHILE cardinality(ended) > 0 LOOP
+    job := ended[1];
+    ended := ended[2:];
+    DELETE FROM windlass.job_keys k WHERE k.job_id = job.id
+      AND (job.unique_policy = 'active' OR job.unique_policy = 'succeeded' AND job.status <> 'completed');
+    UPDATE windlass.approvals a SET decided_at = at, status = CASE WHEN a.expires_at <= at THEN 'expired' ELSE 'void' END
+    WHERE a.job_id = job.id AND a.status = 'pending';
+    SELECT * INTO p FROM windlass.jobs j
+    WHERE j.id = job.parent_id AND j.status <> 'completed' AND j.children > 0 FOR UPDATE;
+    IF FOUND THEN
+      moment := greatest(at, p.updated_at);
+      is_flow := p.status = 'waiting' AND p.waiting_for = 'flow' AND p.due_at IS NULL;
+      woke := p.status = 'waiting'
+        AND (p.children = 1 AND p.waiting_for IN ('children', 'upstream') OR p.waiting_for = 'news')
+        AND p.due_at IS NULL AND (p.deadline_at IS NULL OR p.deadline_at > moment)
+        OR is_flow AND p.kind <> 'windlass.flow' AND CASE p.wait_name WHEN 'all' THEN p.children = 1
+          WHEN 'success' THEN p.children = 1 AND job.status = 'completed' ELSE job.status <> 'completed' END;
+      PERFORM windlass.log_follow_up(p, moment, 'job_child_finished', who,
+        json_build_object('child', job.id, 'status', job.status, 'woke', woke)::text, NULL);
+      UPDATE windlass.jobs j SET version = j.version + 1, children = j.children - 1, updated_at = moment,
+        due_at = CASE WHEN woke THEN moment ELSE j.due_at END,
+        deadline_at = CASE WHEN woke THEN NULL ELSE j.deadline_at END,
+        wake_version = CASE WHEN woke THEN j.version + 1 ELSE j.wake_version END
+      WHERE j.id = p.id RETURNING j.* INTO p;
+      IF is_flow AND NOT woke AND job.status <> 'completed' AND p.wait_name <> 'all' THEN
+        PERFORM windlass.log_follow_up(p, moment, 'job_failed', who, '{"code":"child_failed"}',
+          format('{"code":"child_failed","message":"job %s did not complete"}', job.id));
+        UPDATE windlass.jobs j SET status = 'failed', version = j.version + 1, updated_at = moment, finished_at = moment,
+          waiting_for = NULL, wait_name = NULL, deadline_at = NULL, error_code = 'child_failed',
+          error_version = j.version + 1
+        WHERE j.id = p.id RETURNING j.* INTO p;
+        ended := array_append(ended, p);
+      ELSIF is_flow AND NOT woke AND p.children = 0 THEN
+        PERFORM windlass.log_follow_up(p, moment, 'job_completed', who, NULL, NULL);
+        UPDATE windlass.jobs j SET status = 'completed', version = j.version + 1, updated_at = moment, finished_at = moment,
+          waiting_for = NULL, wait_name = NULL, deadline_at = NULL, progress = 100, error_code = NULL, error_version = NULL
+        WHERE j.id = p.id RETURNING j.* INTO p;
+        ended := array_append(ended, p);
+      END IF;
+    END IF;
+    IF job.dependents IS NOT NULL THEN
+      ended := ended || windlass.tell_dependents(job, at, who);
+    END IF;
+    IF job.status = 'cancelled' AND job.attempt = 0 AND job.generation = 0 AND job.children > 0 THEN
+      ended := ended || windlass.cancel_flow(job, at, who);
+    END IF;
+  END LOOP;
+END $$;
+
+-- Appends to the log of a job that learns of another's end.
+CREATE OR REPLACE FUNCTION windlass.log_follow_up(job windlass.jobs, at timestamptz, type text, who text, detail text,
+  error text) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+BEGIN
   PERFORM set_config('windlass_guard.door', 'open', true);
-  INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail)
-  VALUES (p.id, p.version + 1, at, 'job_child_finished', who, p.attempt, p.generation,
-    json_build_object('child', job.id, 'status', job.status, 'woke', woke)::text);
+  INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail, is_json, payload)
+  VALUES (job.id, job.version + 1, at, type, who, job.attempt, job.generation, detail,
+    CASE WHEN error IS NOT NULL THEN true END, convert_to(error, 'UTF8'));
   PERFORM set_config('windlass_guard.door', '', true);
-  UPDATE windlass.jobs j SET version = j.version + 1, children = j.children - 1, updated_at = at,
-    due_at = CASE WHEN woke THEN at ELSE j.due_at END, deadline_at = CASE WHEN woke THEN NULL ELSE j.deadline_at END,
-    wake_version = CASE WHEN woke THEN j.version + 1 ELSE j.wake_version END
-  WHERE j.id = p.id;
+END $$;
+
+-- Tells those who wait for a job that it has ended, by id: each counts one less, or is skipped. Returns whom it ended.
+CREATE OR REPLACE FUNCTION windlass.tell_dependents(job windlass.jobs, at timestamptz, who text) RETURNS windlass.jobs[]
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+DECLARE
+  ended windlass.jobs[] := '{}';
+  edge record;
+  d windlass.jobs;
+  moment timestamptz;
+  woke boolean;
+BEGIN
+  FOR edge IN
+    SELECT DISTINCT ON (w.job) w.job, w."on" FROM windlass.job_events e
+    CROSS JOIN LATERAL json_to_recordset(e.detail::json -> 'dependents') w (job uuid, "on" text)
+    WHERE e.job_id = tell_dependents.job.id AND e.type = 'job_dependents_added' AND e.version > coalesce((
+      SELECT max(r.version) FROM windlass.job_events r
+      WHERE r.job_id = tell_dependents.job.id AND r.type IN ('job_redriven', 'job_forked')), 0)
+    ORDER BY w.job, e.version DESC
+  LOOP
+    SELECT * INTO d FROM windlass.jobs j
+    WHERE j.id = edge.job AND j.status = 'waiting' AND j.waiting_for = 'upstream' AND j.due_at IS NULL FOR UPDATE;
+    CONTINUE WHEN NOT FOUND;
+    moment := greatest(at, d.updated_at);
+    IF edge."on" = 'finished' OR (edge."on" = 'success') = (job.status = 'completed') THEN
+      woke := d.children <= 1;
+      PERFORM windlass.log_follow_up(d, moment, 'job_upstream_finished', who,
+        json_build_object('upstream', job.id, 'status', job.status, 'woke', woke)::text, NULL);
+      UPDATE windlass.jobs j SET version = j.version + 1, children = j.children - 1, updated_at = moment,
+        due_at = CASE WHEN woke THEN moment END, wake_version = CASE WHEN woke THEN j.version + 1 END
+      WHERE j.id = d.id;
+    ELSE
+      PERFORM windlass.log_follow_up(d, moment, 'job_skipped', who,
+        json_build_object('upstream', job.id, 'status', job.status)::text,
+        format('{"code":"skipped","message":"job %s is %s, and this job runs only after its %s"}', job.id, job.status,
+          edge."on"));
+      UPDATE windlass.jobs j SET status = 'cancelled', version = j.version + 1, children = 0, updated_at = moment,
+        finished_at = moment, waiting_for = NULL, wait_name = NULL, deadline_at = NULL, error_code = 'skipped',
+        error_version = j.version + 1
+      WHERE j.id = d.id RETURNING j.* INTO d;
+      ended := array_append(ended, d);
+    END IF;
+  END LOOP;
+  RETURN ended;
+END $$;
+
+-- Cancels the live jobs of a flow that was cancelled before they had ended. Returns whom it ended.
+CREATE OR REPLACE FUNCTION windlass.cancel_flow(job windlass.jobs, at timestamptz, who text) RETURNS windlass.jobs[]
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+DECLARE
+  ended windlass.jobs[] := '{}';
+  node uuid;
+  d windlass.jobs;
+  moment timestamptz;
+  reason text := format('its flow %s was cancelled', job.id);
+BEGIN
+  IF NOT EXISTS (SELECT 1 FROM windlass.job_events e WHERE e.job_id = job.id AND e.version = 1
+    AND e.detail::json #> '{graph,flow}' IS NOT NULL) THEN
+    RETURN ended;
+  END IF;
+  FOR node IN
+    SELECT DISTINCT c.id::uuid FROM windlass.job_events e
+    CROSS JOIN LATERAL json_array_elements_text(e.detail::json -> 'children') c (id)
+    WHERE e.job_id = job.id AND e.type = 'job_children_added' ORDER BY 1
+  LOOP
+    SELECT * INTO d FROM windlass.jobs j
+    WHERE j.id = node AND j.finished_at IS NULL AND j.cancel_requested_at IS NULL FOR UPDATE;
+    CONTINUE WHEN NOT FOUND;
+    moment := greatest(at, d.updated_at);
+    IF d.status = 'running' AND d.due_at > moment AND (d.deadline_at IS NULL OR d.deadline_at > moment) THEN
+      PERFORM windlass.log_follow_up(d, moment, 'job_cancel_requested', who, json_build_object('reason', reason,
+        'force_at', (extract(epoch FROM moment + interval '30 seconds') * 1000000)::bigint)::text, NULL);
+      UPDATE windlass.jobs j SET version = j.version + 1, cancel_requested_at = moment, updated_at = moment,
+        deadline_at = least(j.deadline_at, moment + interval '30 seconds') WHERE j.id = d.id;
+    ELSE
+      PERFORM windlass.log_follow_up(d, moment, 'job_cancelled', who, json_build_object('reason', reason)::text, NULL);
+      UPDATE windlass.jobs j SET status = 'cancelled', version = j.version + 1, due_at = NULL, deadline_at = NULL,
+        worker_id = NULL, lease_hash = NULL, lease_expires_at = NULL, assignment = NULL,
+        children = CASE WHEN j.waiting_for = 'upstream' THEN 0 ELSE j.children END, waiting_for = NULL, wait_name = NULL,
+        finished_at = moment, updated_at = moment
+      WHERE j.id = d.id RETURNING j.* INTO d;
+      ended := array_append(ended, d);
+    END IF;
+  END LOOP;
+  RETURN ended;
 END $$;
 
 -- Whether a job may go from one status to another.
@@ -43,7 +170,7 @@ CREATE OR REPLACE FUNCTION windlass.is_legal(old text, new text) RETURNS boolean
     WHEN 'assigned' THEN new IN ('running', 'orphaned', 'cancelled')
     WHEN 'running' THEN new IN ('retry', 'waiting', 'completed', 'failed', 'timed_out', 'cancelled')
     WHEN 'retry' THEN new IN ('assigned', 'running', 'failed', 'cancelled')
-    WHEN 'waiting' THEN new IN ('assigned', 'running', 'failed', 'cancelled')
+    WHEN 'waiting' THEN new IN ('assigned', 'running', 'completed', 'failed', 'cancelled')
     WHEN 'orphaned' THEN new IN ('assigned', 'running', 'cancelled')
     WHEN 'failed' THEN new IN ('pending')
     WHEN 'timed_out' THEN new IN ('pending')
@@ -98,6 +225,7 @@ BEGIN
     NEW.version := OLD.version + 1;
     NEW.due_at := NULL; NEW.deadline_at := NULL; NEW.worker_id := NULL; NEW.lease_hash := NULL;
     NEW.lease_expires_at := NULL; NEW.assignment := NULL; NEW.waiting_for := NULL; NEW.wait_name := NULL;
+    NEW.children := CASE WHEN OLD.waiting_for = 'upstream' THEN 0 ELSE OLD.children END;
     NEW.finished_at := now; NEW.updated_at := now;
     IF NEW.status = 'failed' THEN
       NEW.error_code := 'by_hand';
@@ -246,12 +374,15 @@ BEGIN
   -- The newest event that says where the job stands.
   SELECT * INTO last FROM windlass.job_events e WHERE e.job_id = job AND e.type IN ('job_created', 'job_claimed',
     'job_started', 'job_assigned', 'job_orphaned', 'job_completed', 'job_retried', 'job_released', 'job_failed',
-    'job_timed_out', 'job_waiting', 'job_cancelled', 'job_redriven', 'job_forked') ORDER BY e.version DESC LIMIT 1;
+    'job_timed_out', 'job_waiting', 'job_cancelled', 'job_skipped', 'job_redriven', 'job_forked')
+  ORDER BY e.version DESC LIMIT 1;
   IF row.status IS NOT NULL AND (row.status <> CASE last.type
     WHEN 'job_claimed' THEN 'running' WHEN 'job_started' THEN 'running' WHEN 'job_assigned' THEN 'assigned'
     WHEN 'job_orphaned' THEN 'orphaned' WHEN 'job_completed' THEN 'completed' WHEN 'job_retried' THEN 'retry'
     WHEN 'job_released' THEN 'retry' WHEN 'job_failed' THEN 'failed' WHEN 'job_waiting' THEN 'waiting'
-    WHEN 'job_cancelled' THEN 'cancelled'
+    WHEN 'job_cancelled' THEN 'cancelled' WHEN 'job_skipped' THEN 'cancelled'
+    WHEN 'job_created' THEN CASE WHEN last.detail::json #> '{graph,after}' IS NOT NULL
+      OR last.detail::json #> '{graph,flow}' IS NOT NULL THEN 'waiting' ELSE 'pending' END
     WHEN 'job_timed_out' THEN CASE WHEN last.detail::json ->> 'due_at' IS NULL THEN 'timed_out' ELSE 'retry' END
     ELSE 'pending' END OR row.status = 'running' AND row.lease_hash IS DISTINCT FROM last.lease)
   THEN

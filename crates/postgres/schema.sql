@@ -136,6 +136,7 @@ TABLE jobs (
   generation integer NOT NULL,
   signals integer NOT NULL,
   children integer NOT NULL,
+  dependents integer,
   steps_from bigint NOT NULL,
   stage text,
   epoch bigint,
@@ -172,7 +173,7 @@ TABLE jobs (
   CONSTRAINT finished_exactly_when_terminal CHECK ((((finished_at IS NOT NULL) = (status = ANY (ARRAY['completed'::text, 'failed'::text, 'timed_out'::text, 'cancelled'::text]))) AND ((finished_at IS NULL) OR (due_at IS NULL)))),
   CONSTRAINT jobs_pkey PRIMARY KEY (id),
   CONSTRAINT leased_exactly_while_running CHECK ((((status = 'running'::text) = (lease_hash IS NOT NULL)) AND ((lease_hash IS NULL) = (lease_expires_at IS NULL)))),
-  CONSTRAINT numbers_within_their_limits CHECK ((((priority >= '-5'::integer) AND (priority <= 5)) AND (attempt >= 0) AND ((retries >= 0) AND (retries <= max_retries)) AND (crashes >= 0) AND (version > 0) AND (generation >= 0) AND ((progress >= 0) AND (progress <= 100)) AND (signals >= 0) AND (children >= 0) AND (timeout_ms > 0) AND (lease_ms > 0) AND (grace_ms >= 0))),
+  CONSTRAINT numbers_within_their_limits CHECK ((((priority >= '-5'::integer) AND (priority <= 5)) AND (attempt >= 0) AND ((retries >= 0) AND (retries <= max_retries)) AND (crashes >= 0) AND (version > 0) AND (generation >= 0) AND ((progress >= 0) AND (progress <= 100)) AND (signals >= 0) AND (children >= 0) AND (dependents > 0) AND (timeout_ms > 0) AND (lease_ms > 0) AND (grace_ms >= 0))),
   CONSTRAINT waits_for_something_exactly_while_waiting CHECK (((status = 'waiting'::text) = (waiting_for IS NOT NULL)))
 ) WITH (fillfactor=25, autovacuum_vacuum_scale_factor=0.05, autovacuum_vacuum_threshold=5000, autovacuum_vacuum_cost_delay=0, autovacuum_analyze_scale_factor=0.05)
 
@@ -421,6 +422,8 @@ FUNCTION as_json(is_json boolean, bytes bytea) RETURNS jsonb
 FUNCTION assert_lease(job uuid, token text) RETURNS jobs SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION cancel(job uuid, reason text DEFAULT NULL::text, force boolean DEFAULT false,
   force_after interval DEFAULT '00:00:30'::interval) RETURNS text SECURITY DEFINER SET search_path=windlass, pg_temp
+FUNCTION cancel_flow(job jobs, at timestamp with time zone,
+  who text) RETURNS jobs[] SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION canonical(value json) RETURNS text
 FUNCTION check_depth(field text, value json) RETURNS void
 FUNCTION check_name(field text, value text) RETURNS void
@@ -455,6 +458,8 @@ FUNCTION is_legal(old text, new text) RETURNS boolean
 FUNCTION job_at_odds(job uuid) RETURNS text
 FUNCTION keep_facts() RETURNS trigger
 FUNCTION keep_history() RETURNS trigger
+FUNCTION log_follow_up(job jobs, at timestamp with time zone, type text, who text, detail text,
+  error text) RETURNS void SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION mark() RETURNS integer SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION ms(value interval) RETURNS bigint
 FUNCTION owe(what text, id text) RETURNS void
@@ -468,5 +473,7 @@ FUNCTION settle_debts() RETURNS trigger SECURITY DEFINER SET search_path=windlas
 FUNCTION signal(job uuid, name text, payload json DEFAULT NULL::json,
   key text DEFAULT NULL::text) RETURNS boolean SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION sql_actor() RETURNS text
+FUNCTION tell_dependents(job jobs, at timestamp with time zone,
+  who text) RETURNS jobs[] SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION uuidv7() RETURNS uuid
 FUNCTION whole_backoff(given jsonb) RETURNS jsonb

@@ -142,6 +142,7 @@ CREATE TABLE jobs (
   updated_at          INTEGER NOT NULL,
   finished_at         INTEGER,
   lane                INTEGER,              -- made from its key; null without one
+  dependents          INTEGER CHECK (dependents > 0),   -- edges to jobs that wait for its end; null for none
   CONSTRAINT leased_exactly_while_running CHECK ((status = 'running') = (lease_hash IS NOT NULL)
     AND (lease_hash IS NULL) = (lease_expires_at IS NULL)),
   CONSTRAINT waits_for_something_exactly_while_waiting CHECK ((status = 'waiting') = (waiting_for IS NOT NULL)),
@@ -374,6 +375,7 @@ BEGIN
     WHEN NEW.wake_version IS NOT OLD.wake_version THEN RAISE(ABORT, 'jobs.wake_version is not changed by hand; use the windlass command')
     WHEN NEW.signals IS NOT OLD.signals THEN RAISE(ABORT, 'jobs.signals is not changed by hand; use the windlass command')
     WHEN NEW.children IS NOT OLD.children THEN RAISE(ABORT, 'jobs.children is not changed by hand; use the windlass command')
+    WHEN NEW.dependents IS NOT OLD.dependents THEN RAISE(ABORT, 'jobs.dependents is not changed by hand; use the windlass command')
     WHEN NEW.parent_id IS NOT OLD.parent_id THEN RAISE(ABORT, 'jobs.parent_id is not changed by hand; use the windlass command')
     WHEN NEW.cancel_requested_at IS NOT OLD.cancel_requested_at THEN RAISE(ABORT, 'jobs.cancel_requested_at is not changed by hand; use the windlass command')
     WHEN NEW.steps_from IS NOT OLD.steps_from THEN RAISE(ABORT, 'jobs.steps_from is not changed by hand; use the windlass command')
@@ -412,13 +414,18 @@ BEGIN
     WHEN 'retry>running' THEN RAISE(ABORT, 'by hand a job that is retry cannot become running, only cancelled or failed; use the windlass command')
     WHEN 'waiting>assigned' THEN RAISE(ABORT, 'by hand a job that is waiting cannot become assigned, only cancelled or failed; use the windlass command')
     WHEN 'waiting>running' THEN RAISE(ABORT, 'by hand a job that is waiting cannot become running, only cancelled or failed; use the windlass command')
+    WHEN 'waiting>completed' THEN RAISE(ABORT, 'by hand a job that is waiting cannot become completed, only cancelled or failed; use the windlass command')
     WHEN 'orphaned>assigned' THEN RAISE(ABORT, 'by hand a job that is orphaned cannot become assigned, only cancelled or failed; use the windlass command')
     WHEN 'orphaned>running' THEN RAISE(ABORT, 'by hand a job that is orphaned cannot become running, only cancelled or failed; use the windlass command')
     WHEN 'failed>pending' THEN RAISE(ABORT, 'by hand a job that is failed cannot become pending, only cancelled or failed; use the windlass command')
     WHEN 'timed_out>pending' THEN RAISE(ABORT, 'by hand a job that is timed_out cannot become pending, only cancelled or failed; use the windlass command')
     WHEN 'cancelled>pending' THEN RAISE(ABORT, 'by hand a job that is cancelled cannot become pending, only cancelled or failed; use the windlass command')
   END;
-  UPDATE jobs SET status = NEW.status, version = OLD.version + 1, due_at = NULL, deadline_at = NULL,
+  SELECT RAISE(ABORT, 'other jobs wait for this one, or it is a part of a flow: it is not ended by hand; use the windlass command')
+  WHERE OLD.dependents IS NOT NULL OR OLD.waiting_for = 'flow'
+    OR EXISTS (SELECT 1 FROM jobs WHERE id = OLD.parent_id AND waiting_for = 'flow');
+  UPDATE jobs SET status = NEW.status, version = OLD.version + 1,
+    children = CASE WHEN OLD.waiting_for = 'upstream' THEN 0 ELSE OLD.children END, due_at = NULL, deadline_at = NULL,
     worker_id = NULL, lease_hash = NULL, lease_expires_at = NULL, assignment = NULL, waiting_for = NULL, wait_name = NULL,
     error_code = CASE NEW.status WHEN 'failed' THEN 'by_hand' ELSE OLD.error_code END,
     error_version = CASE NEW.status WHEN 'failed' THEN OLD.version + 1 ELSE OLD.error_version END,
@@ -440,13 +447,13 @@ BEGIN
   WHERE job_id = OLD.id AND +status = 'pending';
   UPDATE jobs SET version = version + 1, children = children - 1,
     updated_at = (SELECT finished_at FROM jobs WHERE id = OLD.id),
-    due_at = CASE WHEN (children = 1 AND waiting_for = 'children' OR waiting_for = 'news') AND status = 'waiting' AND due_at IS NULL
+    due_at = CASE WHEN (children = 1 AND waiting_for IN ('children', 'upstream') OR waiting_for = 'news') AND status = 'waiting' AND due_at IS NULL
       AND (deadline_at IS NULL OR deadline_at > (SELECT finished_at FROM jobs WHERE id = OLD.id))
       THEN (SELECT finished_at FROM jobs WHERE id = OLD.id) ELSE due_at END,
-    wake_version = CASE WHEN (children = 1 AND waiting_for = 'children' OR waiting_for = 'news') AND status = 'waiting' AND due_at IS NULL
+    wake_version = CASE WHEN (children = 1 AND waiting_for IN ('children', 'upstream') OR waiting_for = 'news') AND status = 'waiting' AND due_at IS NULL
       AND (deadline_at IS NULL OR deadline_at > (SELECT finished_at FROM jobs WHERE id = OLD.id))
       THEN version + 1 ELSE wake_version END,
-    deadline_at = CASE WHEN (children = 1 AND waiting_for = 'children' OR waiting_for = 'news') AND status = 'waiting' AND due_at IS NULL
+    deadline_at = CASE WHEN (children = 1 AND waiting_for IN ('children', 'upstream') OR waiting_for = 'news') AND status = 'waiting' AND due_at IS NULL
       AND (deadline_at IS NULL OR deadline_at > (SELECT finished_at FROM jobs WHERE id = OLD.id))
       THEN NULL ELSE deadline_at END
   WHERE id = OLD.parent_id AND status <> 'completed' AND children > 0;
@@ -489,6 +496,7 @@ BEGIN
     WHEN NEW.wake_version IS NOT OLD.wake_version THEN RAISE(ABORT, 'jobs.wake_version is not changed by hand; use the windlass command')
     WHEN NEW.signals IS NOT OLD.signals THEN RAISE(ABORT, 'jobs.signals is not changed by hand; use the windlass command')
     WHEN NEW.children IS NOT OLD.children THEN RAISE(ABORT, 'jobs.children is not changed by hand; use the windlass command')
+    WHEN NEW.dependents IS NOT OLD.dependents THEN RAISE(ABORT, 'jobs.dependents is not changed by hand; use the windlass command')
     WHEN NEW.parent_id IS NOT OLD.parent_id THEN RAISE(ABORT, 'jobs.parent_id is not changed by hand; use the windlass command')
     WHEN NEW.cancel_requested_at IS NOT OLD.cancel_requested_at THEN RAISE(ABORT, 'jobs.cancel_requested_at is not changed by hand; use the windlass command')
     WHEN NEW.steps_from IS NOT OLD.steps_from THEN RAISE(ABORT, 'jobs.steps_from is not changed by hand; use the windlass command')
@@ -531,7 +539,7 @@ WHEN OLD.status <> NEW.status AND NOT CASE OLD.status
     WHEN 'assigned' THEN NEW.status = 'running' OR NEW.status = 'orphaned' OR NEW.status = 'cancelled'
     WHEN 'running' THEN NEW.status = 'retry' OR NEW.status = 'waiting' OR NEW.status = 'completed' OR NEW.status = 'failed' OR NEW.status = 'timed_out' OR NEW.status = 'cancelled'
     WHEN 'retry' THEN NEW.status = 'assigned' OR NEW.status = 'running' OR NEW.status = 'failed' OR NEW.status = 'cancelled'
-    WHEN 'waiting' THEN NEW.status = 'assigned' OR NEW.status = 'running' OR NEW.status = 'failed' OR NEW.status = 'cancelled'
+    WHEN 'waiting' THEN NEW.status = 'assigned' OR NEW.status = 'running' OR NEW.status = 'completed' OR NEW.status = 'failed' OR NEW.status = 'cancelled'
     WHEN 'orphaned' THEN NEW.status = 'assigned' OR NEW.status = 'running' OR NEW.status = 'cancelled'
     WHEN 'failed' THEN NEW.status = 'pending'
     WHEN 'timed_out' THEN NEW.status = 'pending'
@@ -562,7 +570,6 @@ BEGIN
     WHEN 'waiting>pending' THEN RAISE(ABORT, 'illegal transition: a job that is waiting cannot become pending')
     WHEN 'waiting>retry' THEN RAISE(ABORT, 'illegal transition: a job that is waiting cannot become retry')
     WHEN 'waiting>orphaned' THEN RAISE(ABORT, 'illegal transition: a job that is waiting cannot become orphaned')
-    WHEN 'waiting>completed' THEN RAISE(ABORT, 'illegal transition: a job that is waiting cannot become completed')
     WHEN 'waiting>timed_out' THEN RAISE(ABORT, 'illegal transition: a job that is waiting cannot become timed_out')
     WHEN 'orphaned>pending' THEN RAISE(ABORT, 'illegal transition: a job that is orphaned cannot become pending')
     WHEN 'orphaned>retry' THEN RAISE(ABORT, 'illegal transition: a job that is orphaned cannot become retry')

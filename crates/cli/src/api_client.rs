@@ -98,6 +98,21 @@ impl ApiClient {
         self.post("/v1/jobs", job).await
     }
 
+    /// `{id, nodes}`
+    pub async fn make_flow(&self, flow: &Value) -> Outcome<Reply> {
+        self.post("/v1/flows", flow).await
+    }
+
+    /// `{job}`
+    pub async fn seal(&self, flow: JobId) -> Outcome<Reply> {
+        self.send("POST", &format!("/v1/jobs/{flow}/seal"), None).await
+    }
+
+    /// `{nodes, edges, truncated}`
+    pub async fn graph(&self, id: JobId) -> Outcome<Reply> {
+        self.get(&format!("/v1/jobs/{id}/graph"), &[]).await
+    }
+
     /// The job, now or as it stood.
     pub async fn job(&self, id: JobId, at_version: Option<i64>) -> Outcome<Reply> {
         let query: Vec<_> = at_version.iter().map(|version| ("at_version", version.to_string())).collect();

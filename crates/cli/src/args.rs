@@ -1,5 +1,6 @@
 //! What can be typed. Every command has an example in its help.
 
+mod flow;
 mod jobs;
 mod registry;
 mod schedules;
@@ -7,6 +8,7 @@ mod stats;
 mod subscriptions;
 mod triggers;
 
+pub use flow::FlowCommand;
 pub use jobs::{
     Acting, Cancelling, EnqueueArgs, Forking, JobsCommand, Listing, Logging, Reading, Redriving, Showing,
     Signalling, Tailing, Watching,
@@ -123,6 +125,9 @@ pub enum Command {
     /// Look at jobs and act on them
     #[command(subcommand, disable_help_subcommand = true)]
     Jobs(JobsCommand),
+    /// Jobs that wait for each other: make them, look at them
+    #[command(subcommand, disable_help_subcommand = true)]
+    Flow(FlowCommand),
     /// Decide what jobs ask of people
     #[command(subcommand, disable_help_subcommand = true)]
     Approvals(ApprovalsCommand),

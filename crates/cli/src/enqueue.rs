@@ -9,9 +9,11 @@ use crate::out::Out;
 use crate::show;
 use std::collections::BTreeMap;
 use std::io::Read;
+use windlass_core::flow::On;
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
 use windlass_core::{JobId, Key, Metadata, Name, Payload, Who};
 use windlass_engine::{TraceContext, carry_or};
+use windlass_http::wire::flow::{AfterShape, EdgeShape};
 use windlass_http::wire::new_job::{BackoffShape, NewJobShape, UniqueShape};
 use windlass_http::wire::raw::fields;
 use windlass_http::wire::time::{Moment, Span};
@@ -87,6 +89,7 @@ fn draft(args: EnqueueArgs) -> Outcome<NewJobShape> {
         metadata: traced(args.metadata.map(|text| metadata(&text)).transpose()?),
         tags: Some(tags),
         unique: key.map(|key| UniqueShape { key: Some(key.to_string()), ..UniqueShape::default() }),
+        after: after(&args.after)?,
         ..NewJobShape::default()
     })
 }
@@ -99,6 +102,19 @@ fn traced(metadata: Option<Metadata>) -> Option<Metadata> {
     context.put(&mut given);
     carry_or(&mut carried, &given);
     Some(carried)
+}
+
+/// `ID` or `ID:failure`
+fn after(typed: &[String]) -> Outcome<Option<AfterShape>> {
+    let edge = |text: &String| {
+        let (id, on) = text.split_once(':').unwrap_or((text, "success"));
+        let on = On::parse(on).ok_or_else(|| {
+            Failure::usage(format!("--after has {text}; behind the colon comes success, failure or finished"))
+        })?;
+        Ok(EdgeShape { job: JobId::parse(id)?.to_string(), on: Some(on.into()), name: None })
+    };
+    let edges: Vec<EdgeShape> = typed.iter().map(edge).collect::<Outcome<_>>()?;
+    Ok(Some(edges).filter(|edges| !edges.is_empty()).map(AfterShape::Jobs))
 }
 
 /// Labels that the worker must have, if there are any.
@@ -157,7 +173,7 @@ pub fn payload(typed: Option<&str>, max: usize) -> Outcome<Option<Payload>> {
 }
 
 /// Not more than is allowed and one byte, so that too much is noticed and not swallowed.
-fn read(from: &str, source: impl Read, max: usize) -> Outcome<Vec<u8>> {
+pub fn read(from: &str, source: impl Read, max: usize) -> Outcome<Vec<u8>> {
     let mut bytes = Vec::new();
     let most = max as u64 + 2;
     source

@@ -21,6 +21,7 @@ mod doctor;
 mod enqueue;
 mod exec;
 mod fail;
+mod flow;
 mod ids;
 mod jobs;
 mod key_pipe;

@@ -2,7 +2,7 @@
 
 use crate::api_client::ApiClient;
 use crate::args::{
-    ApprovalsCommand, Cli, Command, JobsCommand, KeysCommand, ProblemsCommand, QueuesCommand,
+    ApprovalsCommand, Cli, Command, FlowCommand, JobsCommand, KeysCommand, ProblemsCommand, QueuesCommand,
     SchedulesCommand, SettingsCommand, TriggersCommand, WorkersCommand,
 };
 use crate::fail::{Failure, Outcome};
@@ -10,8 +10,8 @@ use crate::out::Out;
 use crate::settings::{self, Settings};
 use crate::wire::Wire;
 use crate::{
-    adopt, demo, doctor, enqueue, jobs, migrate, problems, prune, registry, restore, schedules, serve, stats,
-    store_settings, subscriptions, triggers, verify, work,
+    adopt, demo, doctor, enqueue, flow, jobs, migrate, problems, prune, registry, restore, schedules, serve,
+    stats, store_settings, subscriptions, triggers, verify, work,
 };
 use clap::{CommandFactory, Parser};
 use serde_json::{Value, json};
@@ -46,6 +46,7 @@ pub async fn run(mut cli: Cli, out: &Out) -> Outcome {
         }
         Command::Enqueue(_)
         | Command::Jobs(_)
+        | Command::Flow(_)
         | Command::Approvals(_)
         | Command::Queues(_)
         | Command::Schedules(_)
@@ -91,6 +92,7 @@ async fn on_door(command: Command, create: bool, settings: &Settings, out: &Out)
     match command {
         Command::Enqueue(args) => enqueue::run(args, door, out).await,
         Command::Jobs(command) => jobs::run(command, door, out).await,
+        Command::Flow(command) => flow::run(command, door, out).await,
         Command::Approvals(command) => registry::approvals(command, door, out).await,
         Command::Queues(command) => registry::queues(command, create, door, out).await,
         Command::Schedules(command) => schedules::run(command, door, out).await,
@@ -192,6 +194,7 @@ fn only_reads(command: &Command) -> bool {
                 JobsCommand::Ls(_) | JobsCommand::Show(_) | JobsCommand::Events(_) | JobsCommand::Logs(_)
             )
         }
+        Command::Flow(command) => matches!(command, FlowCommand::Graph { .. }),
         Command::Approvals(command) => matches!(command, ApprovalsCommand::Ls { .. }),
         Command::Queues(command) => matches!(command, QueuesCommand::Ls),
         Command::Schedules(command) => matches!(

@@ -140,7 +140,7 @@ fn check_pointers(job: &Job, log: &[Event]) {
         assert_eq!(job.status, Status::Completed, "only a completed job has a result: {job:?}");
     }
     if let Some(event) = target(job.error_version) {
-        let types = ["job_retried", "job_failed", "job_timed_out"];
+        let types = ["job_retried", "job_failed", "job_timed_out", "job_skipped"];
         assert!(types.contains(&event.what.type_name()), "an error: {event:?}");
         let error: serde_json::Value =
             event.payload.as_ref().expect("an error is there").parse().expect("JSON");
@@ -169,7 +169,13 @@ fn check_pointers(job: &Job, log: &[Event]) {
         assert!(told, "metadata: {event:?}");
     }
     let waiting = target(job.wait_version);
-    assert!(waiting.is_none_or(|e| matches!(e.what, EventKind::JobWaiting(_))), "a wait: {waiting:?}");
+    // A job of a graph is born waiting.
+    let waits = |e: &Event| match &e.what {
+        EventKind::JobWaiting(_) => true,
+        EventKind::JobCreated(facts) => facts.graph.as_ref().is_some_and(|g| g.waits_for().is_some()),
+        _ => false,
+    };
+    assert!(waiting.is_none_or(waits), "a wait: {waiting:?}");
     assert!(job.status != Status::Waiting || waiting.is_some(), "a waiting job knows its wait: {job:?}");
     if let Some(event) = target(job.wake_version) {
         // What came before such a wait began can be what ends it.
@@ -178,6 +184,7 @@ fn check_pointers(job: &Job, log: &[Event]) {
         let wakes = match &event.what {
             EventKind::JobSignalled(_) | EventKind::JobWoken(_) | EventKind::JobApprovalAsked(_) => true,
             EventKind::JobChildFinished(d) => d.woke || is_for_news,
+            EventKind::JobUpstreamFinished(d) => d.woke,
             EventKind::JobApprovalVoted(d) => d.woke,
             _ => false,
         };

@@ -17,6 +17,7 @@ pub mod dispatch;
 pub mod enqueue;
 pub mod faults;
 pub mod feed;
+pub mod flow;
 pub mod follow;
 pub mod hand;
 pub mod lanes;
@@ -85,6 +86,7 @@ macro_rules! suite {
         $crate::operate_laws!($($make)*);
         $crate::wait_laws!($($make)*);
         $crate::wait_race_laws!($($make)*);
+        $crate::flow_laws!($($make)*);
         $crate::approve_laws!($($make)*);
         $crate::vote_laws!($($make)*);
         $crate::assign_laws!($($make)*);

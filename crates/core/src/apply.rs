@@ -1,8 +1,10 @@
 //! From an event to the row: the only way a row changes, and the way it is rebuilt from its log.
 
 use crate::event::{Event, EventKind};
+use crate::flow::Graph;
 use crate::job::{Facts, Job};
 use crate::lane::Lane;
+use crate::name::Name;
 use crate::status::Status;
 use crate::time::Timestamp;
 use crate::wait::WaitFor;
@@ -15,13 +17,15 @@ impl Job {
     }
 
     fn from_facts(event: &Event, facts: &Facts) -> Self {
+        let graph = facts.graph.as_deref();
+        let waiting_for = graph.and_then(Graph::waits_for);
         Self {
             id: event.job,
             queue: facts.queue.clone(),
             kind: facts.kind.clone(),
             priority: facts.priority,
-            status: Status::Pending,
-            due_at: Some(facts.run_at.resolve(event.at)),
+            status: if waiting_for.is_some() { Status::Waiting } else { Status::Pending },
+            due_at: waiting_for.is_none().then(|| facts.run_at.resolve(event.at)),
             deadline_at: None,
             worker_id: None,
             lease_hash: None,
@@ -36,12 +40,13 @@ impl Job {
             generation: 0,
             progress: 0,
             stage: None,
-            waiting_for: None,
-            wait_name: None,
-            wait_version: None,
+            waiting_for,
+            wait_name: facts.flow().map(|flow| Name::word(flow.join.as_str())),
+            wait_version: waiting_for.map(|_| event.version),
             wake_version: None,
             signals: 0,
-            children: 0,
+            children: graph.map_or(0, Graph::count),
+            dependents: 0,
             parent_id: facts.parent_id,
             cancel_requested_at: None,
             steps_from: 0,
@@ -167,6 +172,19 @@ impl Job {
                     self.wake(event);
                 }
             }
+            EventKind::JobDependentsAdded(d) => self.dependents += d.dependents.len() as i32,
+            EventKind::JobUpstreamFinished(d) => {
+                self.children -= 1;
+                if d.woke {
+                    self.wake(event);
+                }
+            }
+            EventKind::JobSkipped(_) => {
+                self.finish(Status::Cancelled, event.at);
+                self.error_version = Some(event.version);
+                self.error_code = Some(crate::name::Who::word(crate::flow::SKIPPED));
+            }
+            EventKind::JobSealed => self.children -= 1,
             EventKind::JobCancelRequested(d) => {
                 self.cancel_requested_at = Some(event.at);
                 self.deadline_at = Some(self.deadline_at.map_or(d.force_at, |t| t.min(d.force_at)));
@@ -251,6 +269,10 @@ impl Job {
     fn finish(&mut self, status: Status, at: Timestamp) {
         // When a cancel was requested, and under which epoch it ran, stays to be seen.
         let (epoch, cancel_requested_at) = (self.epoch, self.cancel_requested_at);
+        if self.waiting_for == Some(WaitFor::Upstream) {
+            // It waits for no upstream job any more, also when it is redriven.
+            self.children = 0;
+        }
         self.let_go();
         (self.epoch, self.cancel_requested_at) = (epoch, cancel_requested_at);
         self.status = status;
@@ -270,6 +292,7 @@ impl Job {
         self.crashes = 0;
         self.progress = 0;
         self.stage = None;
+        self.dependents = 0;
         self.wait_version = None;
         self.wake_version = None;
         self.error_version = None;

@@ -9,7 +9,7 @@ use serde::Serialize;
 /// The answer to "why is it not running".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Blocked {
-    /// One word: `paused`, `not_due`, `limit`, `no_worker`, `waiting`, `assigned`, `cancelling`.
+    /// One word: `paused`, `not_due`, `limit`, `no_worker`, `waiting`, `upstream`, `assigned`, `cancelling`.
     pub reason: &'static str,
     /// Since when.
     pub since: Timestamp,
@@ -28,6 +28,8 @@ pub struct Surroundings {
     pub full: Option<String>,
     /// Whether a live worker takes jobs of its queue and kind.
     pub has_worker: bool,
+    /// Jobs that it waits for before its first run, with their names.
+    pub upstream: Vec<String>,
 }
 
 /// Why `job` is not running at `now`; none if it runs, is finished, or is about to run.
@@ -53,6 +55,10 @@ pub fn blocked(job: &Job, around: &Surroundings, now: Timestamp) -> Option<Block
                 "the worker must start it, or be gone for it to be moved".into(),
             )
         }
+        Status::Waiting if job.waiting_for == Some(WaitFor::Upstream) && job.due_at.is_none() => {
+            let by = format!("{} of the jobs it waits for: {}", job.children, around.upstream.join(", "));
+            because("upstream", job.updated_at, by, format!("`windlass flow graph {}`", job.id))
+        }
         Status::Waiting if job.due_at.is_none_or(|t| t > now) => {
             let what = job.waiting_for.map_or("something", |w| w.as_str());
             let by = job.wait_name.as_ref().map_or_else(|| what.to_owned(), |n| format!("{what} {n}"));
@@ -61,7 +67,9 @@ pub fn blocked(job: &Job, around: &Surroundings, now: Timestamp) -> Option<Block
                 (_, Some(due)) => format!("it wakes at {due}"),
                 (Some(WaitFor::Signal), None) => format!("`windlass jobs signal {} {name}`", job.id),
                 (Some(WaitFor::Approval), None) => format!("`windlass approvals ls --job {}`", job.id),
-                (Some(WaitFor::Children), None) => format!("`windlass jobs ls --parent-id {}`", job.id),
+                (Some(WaitFor::Children | WaitFor::Flow), None) => {
+                    format!("`windlass jobs ls --parent-id {}`", job.id)
+                }
                 (_, None) => format!("`windlass jobs cancel {}`", job.id),
             };
             let fix = match job.deadline_at.filter(|_| job.due_at.is_none()) {

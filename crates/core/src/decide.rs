@@ -4,6 +4,7 @@
 //! the row (a kept signal, a recorded step) the store looks up under the same lock and passes in.
 
 use crate::event::{self, Event, EventKind};
+use crate::flow::{FLOW_KIND, child_wakes_flow};
 use crate::ids::JobId;
 use crate::job::{Job, Metadata, RunAt, Version, check_metadata};
 use crate::lease::{LeaseHash, LeaseMs, Secret};
@@ -50,6 +51,8 @@ pub enum Command {
     AddChildren(Actor, Option<LeaseHash>, Vec<JobId>),
     /// One of its children finished.
     ChildFinished(JobId, Status),
+    /// An open flow takes no more jobs.
+    Seal(Actor),
     /// Somebody wants it stopped.
     Cancel(Cancel),
     /// An operator sends it back.
@@ -201,6 +204,7 @@ pub fn decide(job: &Job, command: Command, now: Timestamp) -> Result<Move, Refus
         Command::Signal(actor, name, payload) => signal(job, actor, name, payload, now),
         Command::AddChildren(actor, hash, children) => add_children(job, actor, hash, children, now),
         Command::ChildFinished(child, status) => Ok(child_finished(job, child, status, now)),
+        Command::Seal(actor) => seal(job, actor, now),
         Command::Cancel(wish) => cancel(job, wish, now),
         Command::Redrive(actor, run_at, from_start, payload) => {
             redrive(job, actor, run_at, from_start, payload, now)
@@ -505,10 +509,24 @@ fn add_children(
 }
 
 fn child_finished(job: &Job, child: JobId, status: Status, now: Timestamp) -> Move {
-    let is_last = job.children == 1 && awaits(job, WaitFor::Children, None, now);
-    let woke = is_last || awaits(job, WaitFor::News, None, now);
+    let joins = |wait| awaits(job, wait, None, now);
+    let is_last = job.children == 1 && (joins(WaitFor::Children) || joins(WaitFor::Upstream));
+    let woke = is_last || joins(WaitFor::News) || child_wakes_flow(job, status);
     let what = EventKind::JobChildFinished(event::ChildFinished { child, status, woke });
     Move::new(job, now, Actor::engine(), what).done()
+}
+
+/// The key under which the seal of a flow is on record.
+pub fn seal_key() -> Key {
+    Key::engine("seal")
+}
+
+/// Whether it is a flow that is open is for the store to look up.
+fn seal(job: &Job, actor: Actor, now: Timestamp) -> Result<Move, Refusal> {
+    if job.status.is_terminal() {
+        return Err(Refusal::Finished(job.status));
+    }
+    Ok(Move::new(job, now, actor, EventKind::JobSealed).key(Some(seal_key())).done())
 }
 
 fn cancel(job: &Job, wish: Cancel, now: Timestamp) -> Result<Move, Refusal> {
@@ -544,6 +562,10 @@ fn redrive(
     match job.status {
         Status::Completed => return Err(Refusal::Completed),
         status if !status.is_terminal() => return Err(Refusal::NotFinished(status)),
+        _ if job.kind.as_str() == FLOW_KIND => {
+            let limit = "has no callback to run again; redrive its jobs instead";
+            return Err(Invalid::new("job", "a flow", limit).into());
+        }
         _ => {}
     }
     let due_at = run_at.check("run_at", now)?;

@@ -1,10 +1,12 @@
-//! What a job's end entails, and what its return does: its unique key, its approvals, its parent.
+//! What a job's end entails, and what its return does: its unique key, its approvals, its parent, the jobs
+//! that wait for it.
 //!
 //! `windlass.finished` in PostgreSQL's and the trigger `jobs_by_hand` in SQLite's `guard.sql` are second copies of this
 //! rule, for a status that is set at an SQL prompt; the set-based completions leave out every job that it says anything
 //! about.
 
 use crate::decide::{Command, Move, counts_children, decide};
+use crate::flow::ends_flow;
 use crate::ids::JobId;
 use crate::job::{Facts, Job};
 use crate::name::Actor;
@@ -13,6 +15,7 @@ use crate::refusal::Refusal;
 use crate::status::Status;
 use crate::time::Timestamp;
 use crate::unique::Hold;
+use crate::wait::WaitFor;
 
 /// Events before the first approval can have been asked: created and claimed, and then the end instead of the question.
 const EVENTS_WITHOUT_APPROVAL: i64 = 3;
@@ -30,26 +33,39 @@ pub struct Ending {
     pub closes_approvals: bool,
     /// The parent to load and lock, which learns of it by [`Ending::told`].
     pub parent: Option<JobId>,
+    /// Whether others wait for it: [`dependents`](crate::flow::dependents), each of which learns of it by
+    /// [`Ending::reaches`].
+    pub has_dependents: bool,
+    /// Whether it is a flow that was cancelled before its jobs had ended: its live
+    /// [`children`](crate::flow::children) are cancelled by [`Ending::cancels`].
+    pub cancels_children: bool,
 }
 
 impl Ending {
     /// What the step from one row to the next entails; none if the job did not end by it.
-    pub fn of(before: Status, after: &Job) -> Option<Self> {
-        (after.status.is_terminal() && !before.is_terminal()).then(|| Self {
+    pub fn of(before: &Job, after: &Job) -> Option<Self> {
+        (after.status.is_terminal() && !before.status.is_terminal()).then(|| Self {
             job: after.id,
             status: after.status,
             frees_key: after.unique_policy.is_some_and(|policy| policy.frees_at(after.status)),
             closes_approvals: after.version > EVENTS_WITHOUT_APPROVAL,
             parent: after.parent_id,
+            has_dependents: after.dependents > 0,
+            cancels_children: after.status == Status::Cancelled && before.waiting_for == Some(WaitFor::Flow),
         })
     }
 
-    /// How the parent moves: it counts one child less and wakes with the last. None if it does not count this one.
-    pub fn told(&self, parent: &Job, now: Timestamp) -> Option<Move> {
+    /// How the parent moves: it counts one child less and wakes with the last. A flow may end by that. Nothing if it does
+    /// not count this one.
+    pub fn told(&self, parent: &Job, now: Timestamp) -> Vec<Move> {
         // Whatever the clock says, time never runs backwards within a job.
         let now = now.max(parent.updated_at);
         let counts = counts_children(parent) && parent.children > 0;
-        counts.then(|| decide(parent, Command::ChildFinished(self.job, self.status), now).ok()).flatten()
+        let step = counts.then(|| decide(parent, Command::ChildFinished(self.job, self.status), now).ok());
+        let Some(counted) = step.flatten() else { return Vec::new() };
+        let failed = (self.status != Status::Completed).then_some(self.job);
+        let end = ends_flow(&counted.job, failed, now);
+        [counted].into_iter().chain(end).collect()
     }
 }
 

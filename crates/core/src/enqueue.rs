@@ -3,7 +3,9 @@
 //! A store loads what [`Known`] asks for under its locks, plans, and carries the plan out: all of it, or nothing.
 
 use crate::decide::{Command, Move, check_lease, counts_children, decide};
+use crate::end::Ending;
 use crate::event::{Event, EventKind};
+use crate::flow::{Dependent, FLOW_KIND, ends_flow, gains, upstream_ended};
 use crate::ids::JobId;
 use crate::job::{Facts, Job, NewJob};
 use crate::lease::LeaseHash;
@@ -66,7 +68,7 @@ pub trait Known {
     fn created(&self, id: JobId) -> Option<(&Facts, Option<&Payload>)>;
     /// Who holds a unique key, or held it last.
     fn hold(&self, key: &UniqueKey) -> Option<&Hold>;
-    /// The row of a parent.
+    /// The row of a parent, or of a job to wait for.
     fn parent(&self, id: JobId) -> Option<&Job>;
 }
 
@@ -77,7 +79,7 @@ pub struct Loaded {
     pub created: HashMap<JobId, (Facts, Option<Payload>)>,
     /// Unique keys of the request that are or were held.
     pub holds: HashMap<UniqueKey, Hold>,
-    /// Parents that the request names, locked.
+    /// Parents and jobs to wait for that the request names, locked.
     pub parents: HashMap<JobId, Job>,
 }
 
@@ -100,12 +102,46 @@ impl Known for Loaded {
 pub struct Plan<'r> {
     /// The answer, a line per job of the request.
     pub answers: Vec<Enqueued>,
-    /// New jobs, in the order of the request.
+    /// New jobs that begin with one event, in the order of the request.
     pub fresh: Vec<&'r NewJob>,
+    /// New jobs of a graph, after those, in the order of the request.
+    pub born: Vec<Born>,
     /// Unique keys to take, in the one order in which everybody takes them.
     pub holds: BTreeMap<UniqueKey, Hold>,
-    /// Parents as they stand, each with the event by which it learns of all its new children, in the order of ids.
+    /// Parents and upstream jobs as they stand, each with the event by which it learns of all its new children or
+    /// dependents, in the order of ids.
     pub adoptions: Vec<(Job, Move)>,
+    /// What the ends of jobs entail that ended as they were born, after all else is written.
+    pub endings: Vec<Ending>,
+}
+
+/// A new job that begins with more than one event, or waits.
+#[derive(Debug)]
+pub struct Born {
+    /// Where it stands after them.
+    pub row: Job,
+    /// Its first events.
+    pub events: Vec<Event>,
+}
+
+impl Born {
+    fn then(&mut self, step: Move) {
+        self.row = step.job;
+        self.events.push(step.event);
+    }
+
+    /// What never changes about it.
+    pub fn facts(&self) -> Option<&Facts> {
+        match self.events.first().map(|event| &event.what) {
+            Some(EventKind::JobCreated(facts)) => Some(facts),
+            _ => None,
+        }
+    }
+}
+
+/// How many jobs of a request count against its limit: the parent of a flow comes on top of its jobs.
+pub fn size(jobs: &[NewJob]) -> usize {
+    jobs.len() - jobs.iter().filter(|job| job.facts.flow().is_some()).count()
 }
 
 /// Refuses a request that is too large to be looked at.
@@ -129,21 +165,34 @@ pub fn first_answer(
 
 /// Plans a request on what is there. Later jobs see earlier ones of the same request.
 pub fn plan<'r>(known: &impl Known, request: &'r Enqueue, now: Timestamp) -> Result<Plan<'r>, BatchRefusal> {
-    let mut planner =
-        Planner { known, now, plan: Plan::default(), fresh: HashMap::new(), families: BTreeMap::new() };
+    let mut planner = Planner {
+        known,
+        now,
+        actor: &request.actor,
+        plan: Plan::default(),
+        fresh: HashMap::new(),
+        families: BTreeMap::new(),
+        graph: HashMap::new(),
+        downstream: BTreeMap::new(),
+    };
     for (index, job) in request.jobs.iter().enumerate() {
         planner.add(index, job).map_err(|refusal| BatchRefusal { index, refusal })?;
     }
-    planner.finish(&request.actor)
+    planner.finish()
 }
 
 /// A request on its way in.
 struct Planner<'k, 'r, K> {
     known: &'k K,
     now: Timestamp,
+    actor: &'r Actor,
     plan: Plan<'r>,
     fresh: HashMap<JobId, &'r NewJob>,
     families: BTreeMap<JobId, Family>,
+    /// New jobs that wait, or that others of the request wait for.
+    graph: HashMap<JobId, Born>,
+    /// Live jobs with those of the request that wait for them.
+    downstream: BTreeMap<JobId, Vec<Dependent>>,
 }
 
 /// The new children of one parent.
@@ -173,6 +222,7 @@ impl<'r, K: Known> Planner<'_, 'r, K> {
             }
             self.plan.holds.insert(key, mine);
         }
+        self.join(job)?;
         self.adopt(index, job)?;
         self.plan.answers.push(Enqueued::new(job));
         self.fresh.insert(job.id, job);
@@ -201,6 +251,9 @@ impl<'r, K: Known> Planner<'_, 'r, K> {
             None => {}
             Some(parent) => {
                 lease.map_or(Ok(()), |hash| check_lease(parent, hash, self.now))?;
+                if parent.kind.as_str() == FLOW_KIND && parent.status.is_terminal() {
+                    return Err(Refusal::FlowNotOpen);
+                }
                 if !counts_children(parent) {
                     // Linked, so that lists show it, but a completed job never waits again.
                     return Ok(());
@@ -213,16 +266,97 @@ impl<'r, K: Known> Planner<'_, 'r, K> {
         Ok(())
     }
 
-    fn finish(mut self, actor: &Actor) -> Result<Plan<'r>, BatchRefusal> {
+    fn born(&self, job: &NewJob) -> Option<Born> {
+        let created = job.created(self.actor, self.now);
+        Some(Born { row: Job::created(&created)?, events: vec![created] })
+    }
+
+    /// Links a job to those it waits for. What has ended already is decided here, under its lock.
+    fn join(&mut self, job: &'r NewJob) -> Result<(), Refusal> {
+        if job.facts.graph.as_ref().is_none_or(|graph| graph.waits_for().is_none()) {
+            return Ok(());
+        }
+        let Some(mut born) = self.born(job) else { return Ok(()) };
+        for edge in job.facts.after() {
+            let upstream = match (self.graph.get(&edge.job), self.fresh.get(&edge.job)) {
+                (Some(born), _) => Some(born.row.status),
+                (None, Some(_)) => Some(Status::Pending),
+                (None, None) => self.known.parent(edge.job).map(|job| job.status),
+            };
+            let status = upstream.ok_or(Refusal::UpstreamNotFound(edge.job))?;
+            if !status.is_terminal() {
+                let dependent = Dependent { job: job.id, on: edge.on };
+                self.downstream.entry(edge.job).or_default().push(dependent);
+            } else if let Some(step) = upstream_ended(&born.row, edge.on, edge.job, status, self.now) {
+                born.then(step);
+            }
+        }
+        self.graph.insert(job.id, born);
+        Ok(())
+    }
+
+    /// Says to live jobs who waits for them.
+    fn link(&mut self) {
+        for (id, dependents) in std::mem::take(&mut self.downstream) {
+            if let Some(job) = self.fresh.get(&id)
+                && !self.graph.contains_key(&id)
+                && let Some(born) = self.born(job)
+            {
+                self.graph.insert(id, born);
+            }
+            // Who has been skipped by another job on the way is not waited with.
+            let waits =
+                |d: &Dependent| self.graph.get(&d.job).is_some_and(|born| !born.row.status.is_terminal());
+            let dependents: Vec<Dependent> = dependents.into_iter().filter(waits).collect();
+            if dependents.is_empty() {
+                continue;
+            }
+            if let Some(born) = self.graph.get_mut(&id) {
+                born.then(gains(&born.row, dependents, self.actor, self.now));
+            } else if let Some(row) = self.known.parent(id) {
+                let step = gains(row, dependents, self.actor, self.now);
+                self.plan.adoptions.push((row.clone(), step));
+            }
+        }
+    }
+
+    /// Flows without jobs end at once, or run their callback; new jobs of graphs follow the others.
+    fn arrange(&mut self) {
+        for job in std::mem::take(&mut self.plan.fresh) {
+            let Some(mut born) = self.graph.remove(&job.id) else {
+                self.plan.fresh.push(job);
+                continue;
+            };
+            if let Some(step) = ends_flow(&born.row, None, self.now) {
+                born.then(step);
+            }
+            let created = born.events.first().and_then(Job::created);
+            self.plan.endings.extend(created.and_then(|created| Ending::of(&created, &born.row)));
+            self.plan.born.push(born);
+        }
+    }
+
+    fn finish(mut self) -> Result<Plan<'r>, BatchRefusal> {
+        self.link();
+        let actor = self.actor;
         for (id, family) in std::mem::take(&mut self.families) {
             let created = || self.fresh.get(&id).and_then(|job| Job::created(&job.created(actor, self.now)));
-            let Some(parent) = self.known.parent(id).cloned().or_else(created) else { continue };
+            let linked = self.plan.adoptions.iter().find(|(job, _)| job.id == id).map(|(_, step)| &step.job);
+            let there = linked.or_else(|| self.graph.get(&id).map(|born| &born.row));
+            let there = there.or_else(|| self.known.parent(id));
+            let Some(parent) = there.cloned().or_else(created) else { continue };
             let command = Command::AddChildren(actor.clone(), family.lease, family.children);
             // Whatever the clock says, time never runs backwards within a job.
             let step = decide(&parent, command, self.now.max(parent.updated_at))
                 .map_err(|refusal| BatchRefusal { index: family.index, refusal })?;
-            self.plan.adoptions.push((parent, step));
+            match self.graph.get_mut(&id) {
+                Some(born) => born.then(step),
+                None => self.plan.adoptions.push((parent, step)),
+            }
         }
+        // In the order of ids; two events of one job stay in theirs.
+        self.plan.adoptions.sort_by_key(|(job, _)| job.id);
+        self.arrange();
         Ok(self.plan)
     }
 }

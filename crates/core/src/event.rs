@@ -1,5 +1,6 @@
 //! What happened: the append-only log of a job.
 
+use crate::flow::Dependent;
 use crate::ids::{ApprovalId, JobId};
 use crate::job::{Facts, Metadata, Version};
 use crate::lease::LeaseHash;
@@ -40,6 +41,9 @@ impl Event {
     /// Where its job came to stand by it; none if the job stayed where it was.
     pub fn moved_to(&self) -> Option<Status> {
         Some(match &self.what {
+            EventKind::JobCreated(facts) if facts.graph.as_ref().is_some_and(|g| g.waits_for().is_some()) => {
+                Status::Waiting
+            }
             EventKind::JobCreated(_) | EventKind::JobRedriven(_) | EventKind::JobForked(_) => Status::Pending,
             EventKind::JobAssigned(_) => Status::Assigned,
             EventKind::JobClaimed | EventKind::JobStarted => Status::Running,
@@ -50,7 +54,7 @@ impl Event {
             EventKind::JobFailed(_) => Status::Failed,
             EventKind::JobTimedOut(detail) if detail.due_at.is_some() => Status::Retry,
             EventKind::JobTimedOut(_) => Status::TimedOut,
-            EventKind::JobCancelled(_) => Status::Cancelled,
+            EventKind::JobCancelled(_) | EventKind::JobSkipped(_) => Status::Cancelled,
             _ => return None,
         })
     }
@@ -130,6 +134,8 @@ events! {
         JobCompleted = "job_completed",
         /// It came back from the archive, finished as it had been.
         JobRestored = "job_restored",
+        /// An open flow: no job is added any more.
+        JobSealed = "job_sealed",
     }
     told {
         /// Enqueued; the payload is the job's.
@@ -154,6 +160,12 @@ events! {
         JobChildrenAdded(ChildrenAdded) = "job_children_added",
         /// One of its children finished.
         JobChildFinished(ChildFinished) = "job_child_finished",
+        /// Jobs were made that wait for its end.
+        JobDependentsAdded(DependentsAdded) = "job_dependents_added",
+        /// A job that it waited for ended as it asks.
+        JobUpstreamFinished(UpstreamFinished) = "job_upstream_finished",
+        /// A job that it waited for ended otherwise than it asks: it never runs. The payload is the error.
+        JobSkipped(Skipped) = "job_skipped",
         /// Its holder was asked to stop.
         JobCancelRequested(CancelRequested) = "job_cancel_requested",
         /// Stopped on request.
@@ -267,6 +279,27 @@ details! {
         status: Status,
         /// Whether it was the last one and ended a wait.
         woke: bool,
+    }
+    /// Detail of [`EventKind::JobDependentsAdded`].
+    DependentsAdded {
+        /// Who waits for which end.
+        dependents: Vec<Dependent>,
+    }
+    /// Detail of [`EventKind::JobUpstreamFinished`].
+    UpstreamFinished {
+        /// Which.
+        upstream: JobId,
+        /// How.
+        status: Status,
+        /// Whether it was the last one and ended the wait.
+        woke: bool,
+    }
+    /// Detail of [`EventKind::JobSkipped`].
+    Skipped {
+        /// The job that ended otherwise than this one asks.
+        upstream: JobId,
+        /// How.
+        status: Status,
     }
     /// Detail of [`EventKind::JobCancelRequested`].
     CancelRequested {

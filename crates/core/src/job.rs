@@ -3,6 +3,7 @@
 use crate::backoff::Backoff;
 use crate::dispatch::Requires;
 use crate::event::{EventKind, Unreadable};
+use crate::flow::Graph;
 use crate::ids::JobId;
 use crate::lane::Lane;
 use crate::lease::{LeaseHash, LeaseMs, Token};
@@ -101,6 +102,9 @@ pub struct Facts {
     /// Whose job it is, such as a tenant: jobs of one key form a lane of their queue, where the queue has rules for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Key>,
+    /// Its place in a graph of jobs: what it waits for, or that it is the parent of a flow.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graph: Option<Box<Graph>>,
 }
 
 fn is_zero(n: &i32) -> bool {
@@ -150,6 +154,7 @@ impl Facts {
             unique: None,
             requires: Requires::new(),
             key: None,
+            graph: None,
         }
     }
 
@@ -194,6 +199,13 @@ impl Facts {
         }
         if let Some(unique) = &self.unique {
             unique.check()?;
+        }
+        if self.is_reserved_kind() {
+            let limit = "is the engine's own; make a flow with POST /v1/flows or `client.flow()`";
+            return Err(Invalid::new("kind", self.kind.as_str(), limit));
+        }
+        if let Some(graph) = &self.graph {
+            graph.check(self)?;
         }
         self.run_at.check("run_at", now).map(|_| ())
     }
@@ -282,8 +294,10 @@ pub struct Job {
     pub wake_version: Option<Version>,
     /// Signals kept for later waits.
     pub signals: i32,
-    /// Children not finished.
+    /// Children not finished; before the first run of a job that waits for others, also its upstream jobs.
     pub children: i32,
+    /// Edges to jobs that wait for its end.
+    pub dependents: i32,
     /// The job that spawned it and counts it among its children.
     pub parent_id: Option<JobId>,
     /// When a cancel was requested of its holder.

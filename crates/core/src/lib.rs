@@ -43,6 +43,7 @@ pub mod enqueue;
 pub mod event;
 pub mod explain;
 pub mod feed;
+pub mod flow;
 pub mod follow;
 pub mod ids;
 pub mod job;

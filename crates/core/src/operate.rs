@@ -4,9 +4,10 @@
 
 use crate::decide::{self, Command, Move, cancel_is_on_record, decide};
 use crate::event::{Assigned, Event, EventKind};
+use crate::flow::FLOW_KIND;
 use crate::ids::JobId;
 use crate::job::{Job, RunAt, Version};
-use crate::limits::{self, PAYLOAD_MAX_BYTES};
+use crate::limits::{self, Invalid, PAYLOAD_MAX_BYTES};
 use crate::name::{Actor, Key};
 use crate::payload::{Payload, fits};
 use crate::refusal::Refusal;
@@ -155,6 +156,11 @@ impl Fork {
     /// Up to which version of the source it copies.
     pub fn copies_to(&self, source: &Job) -> Result<Version, Refusal> {
         expect(source, self.expected_version)?;
+        if source.kind.as_str() == FLOW_KIND {
+            return Err(
+                Invalid::new("job", "a flow", "has no handler to run again; fork its jobs instead").into()
+            );
+        }
         let to = self.from_version.unwrap_or(source.version);
         limits::within("from_version", to, 1, source.version)?;
         fits("payload", self.payload.as_ref(), PAYLOAD_MAX_BYTES)?;

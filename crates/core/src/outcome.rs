@@ -213,6 +213,10 @@ fn wait_on(job: &Job, wait: Wait, found: Found, now: Timestamp) -> Result<Move, 
             detail.due_at = found.signal.map(|_| now);
         }
         WaitFor::Children => detail.due_at = (job.children == 0).then_some(now),
+        WaitFor::Upstream | WaitFor::Flow => {
+            let limit = "is a wait that only a job's creation begins";
+            return Err(Invalid::new("for", wait.waits_for.as_str(), limit).into());
+        }
         WaitFor::News => {
             detail.answered_by = found.news;
             detail.due_at = found.news.map(|_| now);

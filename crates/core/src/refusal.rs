@@ -79,6 +79,12 @@ pub enum Refusal {
     /// The parent does not exist.
     #[error("there is no job {0} to be the parent")]
     ParentNotFound(JobId),
+    /// A job to wait for does not exist.
+    #[error("there is no job {0} to wait for; it must exist, or come earlier in the same request")]
+    UpstreamNotFound(JobId),
+    /// The flow takes no more jobs.
+    #[error("the job is not an open flow; jobs are added, and it is sealed, only while it is open")]
+    FlowNotOpen,
     /// The idempotency key came with another body before.
     #[error("this idempotency key was used with another body; use a new key")]
     IdempotencyKeyReused,
@@ -169,6 +175,8 @@ impl Refusal {
             Self::Invalid(_) => "invalid",
             Self::JobExists => "job_exists",
             Self::ParentNotFound(_) => "parent_not_found",
+            Self::UpstreamNotFound(_) => "upstream_not_found",
+            Self::FlowNotOpen => "flow_not_open",
             Self::IdempotencyKeyReused => "idempotency_key_reused",
             Self::EventTypeReserved(_) => "event_type_reserved",
             Self::LeaseRequired(_) => "lease_required",

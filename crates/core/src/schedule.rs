@@ -151,6 +151,9 @@ impl Schedule {
             let why = "jobs of a schedule run at their slot; leave it out, or give `jitter`";
             return Err(Invalid::new("job.run_at", "given", why));
         }
+        if self.job.graph.is_some() {
+            return Err(Invalid::new("job.after", "given", "a job of a schedule waits for no other"));
+        }
         if self.job.parent_id.is_some() {
             return Err(Invalid::new("job.parent_id", "given", "a job of a schedule has no parent"));
         }

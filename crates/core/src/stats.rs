@@ -133,7 +133,9 @@ impl Standing {
     pub fn after(before: Option<Self>, event: &Event) -> Option<Self> {
         match &event.what {
             EventKind::JobCreated(facts) => {
-                Some(Self { due_at: Some(facts.run_at.resolve(event.at)), running_since: None })
+                let waits = facts.graph.as_ref().is_some_and(|graph| graph.waits_for().is_some());
+                let due_at = (!waits).then(|| facts.run_at.resolve(event.at));
+                Some(Self { due_at, running_since: None })
             }
             EventKind::JobClaimed | EventKind::JobStarted => {
                 Some(Self { due_at: None, running_since: Some(event.at) })
@@ -146,6 +148,7 @@ impl Standing {
             | EventKind::JobCancelRequested(_)
             | EventKind::JobApprovalAsked(_)
             | EventKind::JobChildrenAdded(_)
+            | EventKind::JobDependentsAdded(_)
             | EventKind::Noted(_) => before,
             _ => None,
         }
@@ -162,7 +165,7 @@ pub fn tally(event: &Event) -> Option<Tally> {
         EventKind::JobTimedOut(d) if d.due_at.is_some() => Tally::Retried,
         EventKind::JobTimedOut(_) => Tally::TimedOut,
         EventKind::JobFailed(_) => Tally::Failed,
-        EventKind::JobCancelled(_) => Tally::Cancelled,
+        EventKind::JobCancelled(_) | EventKind::JobSkipped(_) => Tally::Cancelled,
         EventKind::JobReleased(_) => Tally::Released,
         EventKind::JobWaiting(_) => Tally::Waited,
         EventKind::JobRedriven(_) => Tally::Redriven,

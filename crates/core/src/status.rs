@@ -125,6 +125,7 @@ pub const TRANSITIONS: &[Transition] = &[
     row("start", &[Assigned], &[Running], "the assigned worker only; attempt + 1 and a new lease"),
     row("orphan", &[Assigned], &[Orphaned], "not started in time and the worker is gone"),
     row("complete", &[Running], &[Completed], "needs the lease"),
+    row("complete", &[Waiting], &[Completed], "a flow without a callback, when its jobs have ended"),
     row("retry", &[Running], &[Retry], "needs the lease: a failure with retries left, a snooze, a release"),
     row("fail", &[Running, Retry, Waiting], &[Failed], "an error is required"),
     row("time_out", &[Running], &[Retry, TimedOut], "retry while retries are left"),
@@ -181,7 +182,7 @@ mod tests {
              assigned>running assigned>orphaned assigned>cancelled \
              running>retry running>waiting running>completed running>failed running>timed_out running>cancelled \
              retry>assigned retry>running retry>failed retry>cancelled \
-             waiting>assigned waiting>running waiting>failed waiting>cancelled \
+             waiting>assigned waiting>running waiting>completed waiting>failed waiting>cancelled \
              orphaned>assigned orphaned>running orphaned>cancelled \
              failed>pending timed_out>pending cancelled>pending"
         );

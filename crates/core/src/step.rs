@@ -143,7 +143,7 @@ pub fn wake(waiting: &Event, ended_by: Option<&Event>) -> Option<Wake> {
         WaitFor::Approval => WakeOutcome::Approved,
         WaitFor::Signal => WakeOutcome::Signalled,
         WaitFor::Timer => WakeOutcome::Fired,
-        WaitFor::Children => WakeOutcome::Joined,
+        WaitFor::Children | WaitFor::Upstream | WaitFor::Flow => WakeOutcome::Joined,
         WaitFor::News => WakeOutcome::News,
     };
     let signal = ended_by.filter(|e| matches!(e.what, EventKind::JobSignalled(_)));

@@ -70,6 +70,9 @@ impl Trigger {
                     "jobs of a trigger run when their event comes; give `delay` instead",
                 );
             }
+            if job.graph.is_some() {
+                return refuse("after", "a job of a trigger waits for no other");
+            }
             if job.parent_id.is_some() {
                 return refuse("parent_id", "a job of a trigger has no parent");
             }

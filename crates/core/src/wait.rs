@@ -24,11 +24,16 @@ pub enum WaitFor {
     Children,
     /// Any signal, which is kept, or the end of any child: for a holder that looks itself at what came first.
     News,
+    /// Jobs that must end before it first runs. Only enqueueing begins such a wait.
+    Upstream,
+    /// The jobs of its flow. Only enqueueing begins such a wait.
+    Flow,
 }
 
 impl WaitFor {
     /// Every kind of wait.
-    pub const ALL: [Self; 5] = [Self::Approval, Self::Signal, Self::Timer, Self::Children, Self::News];
+    pub const ALL: [Self; 7] =
+        [Self::Approval, Self::Signal, Self::Timer, Self::Children, Self::News, Self::Upstream, Self::Flow];
 
     /// The word for it.
     pub const fn as_str(self) -> &'static str {
@@ -38,6 +43,8 @@ impl WaitFor {
             Self::Timer => "timer",
             Self::Children => "children",
             Self::News => "news",
+            Self::Upstream => "upstream",
+            Self::Flow => "flow",
         }
     }
 

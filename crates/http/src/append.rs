@@ -223,7 +223,7 @@ pub(crate) async fn steps(call: Call) -> Reply {
 }
 
 /// A lease token reads what its own job has on record, while it is the job's.
-async fn check_reader(call: &Call, token: Token) -> Result<(), Problem> {
+pub(crate) async fn check_reader(call: &Call, token: Token) -> Result<(), Problem> {
     let view = call.job().await?;
     if view.job.lease_hash == Some(token.hash()) {
         return Ok(());

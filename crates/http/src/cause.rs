@@ -25,7 +25,7 @@ pub(crate) async fn follow(call: &Call, view: &mut JobView) -> Result<(), Proble
                 }
                 break;
             }
-            Some(WaitFor::Children) => {}
+            Some(WaitFor::Children | WaitFor::Flow) => {}
             _ => break,
         }
         let Some(child) = kept_by(call, job).await? else { break };

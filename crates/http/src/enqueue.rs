@@ -80,7 +80,7 @@ async fn visible(call: &Call, id: JobId) -> Result<Option<JobShape>, Problem> {
 
 /// Lets a job carry the trace of its request, unless its metadata names one: that of the span that answers it, where spans
 /// are recorded, else the caller's.
-fn trace(call: &Call, job: &mut NewJob) {
+pub(crate) fn trace(call: &Call, job: &mut NewJob) {
     let mut given = Metadata::new();
     if let Some(context) = trace_context(&call.headers) {
         context.put(&mut given);
@@ -89,12 +89,27 @@ fn trace(call: &Call, job: &mut NewJob) {
 }
 
 async fn check(call: &Call, job: &NewJob) -> Result<(), Problem> {
-    call.who.check_queue(&job.facts.queue)?;
-    check_unique(call, job)?;
-    match job.facts.parent_id {
-        Some(parent) => call.check_job(parent).await,
-        None => Ok(()),
+    check_own(call, job)?;
+    let named = job.facts.parent_id.into_iter().chain(job.facts.after().iter().map(|edge| edge.job));
+    for id in named {
+        call.check_job(id).await?;
     }
+    Ok(())
+}
+
+/// Refuses a job of a flow that the caller may not make. Jobs of the same request, which it knows by name, are not there
+/// yet and checked by themselves.
+pub(crate) async fn check_node(call: &Call, job: &NewJob) -> Result<(), Problem> {
+    check_own(call, job)?;
+    for edge in job.facts.after().iter().filter(|edge| edge.name.is_none()) {
+        call.check_job(edge.job).await?;
+    }
+    Ok(())
+}
+
+fn check_own(call: &Call, job: &NewJob) -> Result<(), Problem> {
+    call.who.check_queue(&job.facts.queue)?;
+    check_unique(call, job)
 }
 
 /// A key that is unique among all jobs of a kind would tell of jobs in every queue, and keep them out.
@@ -108,7 +123,10 @@ fn check_unique(call: &Call, job: &NewJob) -> Result<(), Problem> {
     Err(Problem::new(codes::QUEUE_FORBIDDEN, detail).with("field", "unique.scope"))
 }
 
-async fn send(call: &Call, jobs: Vec<NewJob>) -> Result<Result<Vec<Enqueued>, BatchRefusal>, Problem> {
+pub(crate) async fn send(
+    call: &Call,
+    jobs: Vec<NewJob>,
+) -> Result<Result<Vec<Enqueued>, BatchRefusal>, Problem> {
     let request = Enqueue { jobs, actor: call.actor(), idempotency: call.idempotency()? };
     Ok(known(|| call.app.store.enqueue(request.clone(), None)).await?)
 }

@@ -33,6 +33,7 @@ mod direct;
 mod dispatch;
 mod enqueue;
 mod feed;
+mod flows;
 mod gate;
 mod health;
 mod idempotency;

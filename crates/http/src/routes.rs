@@ -1,5 +1,6 @@
 //! The table of routes. The router, the roles and the document are made from it; `docs/api.md` is compared with it.
 
+mod flows;
 mod outside;
 
 use crate::feed::FeedPageShape;
@@ -78,7 +79,7 @@ where
 /// Every route, in the order of a job's life.
 pub fn table() -> Vec<Route> {
     let mut routes = jobs();
-    routes.extend(operators());
+    routes.extend(flows::routes().into_iter().chain(operators()));
     routes.extend(holders());
     routes.extend(approvals());
     routes.extend(surroundings());
@@ -95,13 +96,13 @@ fn jobs() -> Vec<Route> {
             .gives::<enqueue::EnqueuedShape>(201)
             .gives::<enqueue::EnqueuedShape>(200)
             .creates()
-            .refuses(&["job_exists", "parent_not_found", "idempotency_key_reused"]),
+            .refuses(&["job_exists", "parent_not_found", "upstream_not_found", "idempotency_key_reused"]),
         post("/v1/jobs/batch", "enqueue many jobs, all or none", enqueue::batch)
             .may(P)
             .takes::<enqueue::Batch>()
             .gives::<enqueue::BatchAnswer>(201)
             .creates()
-            .refuses(&["job_exists", "parent_not_found", "idempotency_key_reused"]),
+            .refuses(&["job_exists", "parent_not_found", "upstream_not_found", "idempotency_key_reused"]),
         get("/v1/jobs", "list jobs", list::jobs)
             .may(V)
             .asks(STANDING)

@@ -469,6 +469,7 @@ async fn every_route_keeps_a_key_from_foreign_objects() {
             let body = match route.path.rsplit('/').next().unwrap() {
                 "decide" => json!({ "decision": "deny" }),
                 "signal" => json!({ "name": "x" }),
+                "children" => json!({ "nodes": {} }),
                 "events" => json!({ "type": "x" }),
                 "claim" => json!({ "worker_id": "w" }),
                 "start" => json!({ "worker_id": "w", "assignment": 1, "epoch": 1 }),

@@ -1,7 +1,7 @@
 //! How jobs enter: all of a request or none.
 
 use crate::state::State;
-use windlass_core::enqueue::{Known, UniqueKey, check_size, first_answer, plan};
+use windlass_core::enqueue::{Known, UniqueKey, check_size, first_answer, plan, size};
 use windlass_core::unique::Hold;
 use windlass_core::{EventKind, Facts, Job, JobId, Payload, Refusal, Timestamp};
 use windlass_store::{BatchRefusal, ClaimOne, Enqueue, EnqueueClaimed, Enqueued, EnqueuedClaimed, Remember};
@@ -27,7 +27,7 @@ impl Known for State {
 impl State {
     /// Enqueues all jobs of the request, or none and names the first bad one.
     pub fn enqueue(&mut self, request: Enqueue, now: Timestamp) -> Result<Vec<Enqueued>, BatchRefusal> {
-        check_size(request.jobs.len())?;
+        check_size(size(&request.jobs))?;
         if let Some(promise) = &request.idempotency
             && let Some(answer) = first_answer(self.recall(promise.clone(), now))?
         {
@@ -40,10 +40,15 @@ impl State {
                 self.create(row, vec![event], now);
             }
         }
+        for born in plan.born {
+            self.create(born.row, born.events, now);
+        }
         self.holds.extend(plan.holds);
         for (_, step) in plan.adoptions {
             self.write(step);
         }
+        self.ended.extend(plan.endings);
+        self.follow_ends(now);
         let answers = plan.answers;
         if let Some(idempotency) = request.idempotency {
             // Ids and booleans always become JSON.

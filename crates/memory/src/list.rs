@@ -23,6 +23,7 @@ impl State {
                 .filter(|_| !job.takes_slot())
                 .and_then(|flow| flow.full(entry.facts()?.key.as_ref(), &self.held_of(&job.queue, flow))),
             has_worker: self.workers.values().any(|worker| worker.takes(&job.queue, &job.kind, now)),
+            upstream: entry.facts()?.upstream(),
         };
         let error = job.error_version.and_then(|version| entry.event(version));
         Some(JobView {

@@ -1,12 +1,13 @@
 //! What operators do to jobs: cancel, redrive, fork.
 
 use crate::state::State;
+use windlass_core::decide::seal_key;
 use windlass_core::end::{counted_again, key_again};
 use windlass_core::enqueue::UniqueKey;
 use windlass_core::operate::Verdict;
 use windlass_core::unique::Hold;
 use windlass_core::{Answer, Done, Event, Refusal, Timestamp};
-use windlass_store::{Cancel, Fork, Redrive};
+use windlass_store::{Cancel, Fork, Redrive, Seal};
 
 impl State {
     /// Writes what was decided.
@@ -37,6 +38,19 @@ impl State {
         let done = self.carry(verdict);
         if let Some(step) = again {
             self.write(step);
+        }
+        Ok(done)
+    }
+
+    /// Seals an open flow.
+    pub fn seal(&mut self, request: Seal, now: Timestamp) -> Answer {
+        let entry = self.entry(request.job)?;
+        let facts = entry.facts().ok_or(Refusal::NotFound)?;
+        let sealed = entry.keyed(Some(&seal_key())).map(|event| event.version);
+        let steps = request.decide(&entry.job, facts, sealed, now)?;
+        let mut done = Done::Already(sealed.unwrap_or_default());
+        for step in steps {
+            done = self.write(step);
         }
         Ok(done)
     }

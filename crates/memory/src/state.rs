@@ -2,10 +2,11 @@
 
 use crate::index::Index;
 use crate::registry::Remembered;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use windlass_core::decide::Move;
 use windlass_core::end::Ending;
 use windlass_core::enqueue::UniqueKey;
+use windlass_core::flow::{children, dependents};
 use windlass_core::limits::{self, Invalid};
 use windlass_core::retention::Tombstone;
 use windlass_core::unique::Hold;
@@ -125,6 +126,10 @@ pub(crate) struct State {
     pub answers: BTreeMap<Key, Remembered>,
     /// Whether there is something new since the last look, and whether that includes a due job.
     pub news: Option<bool>,
+    /// Jobs that ended and of which others are still to learn, in this verb.
+    pub ended: VecDeque<Ending>,
+    /// Whether that is under way.
+    pub is_ending: bool,
 }
 
 impl State {
@@ -157,6 +162,8 @@ impl State {
             access_keys: BTreeMap::new(),
             answers: BTreeMap::new(),
             news: None,
+            ended: VecDeque::new(),
+            is_ending: false,
         }
     }
 
@@ -190,14 +197,24 @@ impl State {
         let at = event.at;
         let done = Done::Moved(event.version, job.status);
         self.announce(&job, at);
-        let before = self.entries.get(&job.id).map(|entry| entry.job.status);
+        let before = self.entries.get(&job.id).map(|entry| &entry.job);
         let ending = before.and_then(|before| Ending::of(before, &job));
         self.replace(job);
         self.log(event);
-        if let Some(ending) = ending {
-            self.end(ending, at);
+        self.ended.extend(ending);
+        if !self.is_ending {
+            self.follow_ends(at);
         }
         done
+    }
+
+    /// Carries out what ends entail, one after the other: an end may bring about others, in a chain of any length.
+    pub fn follow_ends(&mut self, now: Timestamp) {
+        self.is_ending = true;
+        while let Some(ending) = self.ended.pop_front() {
+            self.end(ending, now);
+        }
+        self.is_ending = false;
     }
 
     /// Puts a new row in the place of the old one. By itself it is only a renewal, the one change without an event.
@@ -255,8 +272,28 @@ impl State {
             }
         }
         let parent = ending.parent.and_then(|parent| self.entries.get(&parent));
-        if let Some(step) = parent.and_then(|parent| ending.told(&parent.job, now)) {
+        for step in parent.map(|parent| ending.told(&parent.job, now)).unwrap_or_default() {
             self.write(step);
+        }
+        self.tell_graph(&ending, now);
+    }
+
+    /// Tells those who wait for a job that it has ended, and cancels the jobs of a flow with it.
+    fn tell_graph(&mut self, ending: &Ending, now: Timestamp) {
+        let Some(entry) = self.entries.get(&ending.job) else { return };
+        let waiting = if ending.has_dependents { dependents(&entry.events) } else { Vec::new() };
+        let nodes = if ending.cancels_children { children(&entry.events) } else { BTreeSet::new() };
+        for dependent in waiting {
+            let there = self.entries.get(&dependent.job);
+            if let Some(step) = there.and_then(|there| ending.reaches(&there.job, dependent.on, now)) {
+                self.write(step);
+            }
+        }
+        for node in nodes {
+            let there = self.entries.get(&node);
+            if let Some(step) = there.and_then(|there| ending.cancels(&there.job, now)) {
+                self.write(step);
+            }
         }
     }
 }

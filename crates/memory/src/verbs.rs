@@ -40,6 +40,7 @@ verbs! {
         steps(JobId) -> Option<Recorded>;
         cancel(Cancel) -> Answer;
         redrive(Redrive) -> Answer;
+        seal(Seal) -> Answer;
         fork(Fork) -> Answer;
         write_logs(WriteLogs) -> Result<(), Refusal>;
         logs(ReadLogs) -> Vec<LogLine>;

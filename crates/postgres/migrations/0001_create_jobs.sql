@@ -46,6 +46,7 @@ CREATE TABLE windlass.jobs (
   generation          int         NOT NULL,
   signals             int         NOT NULL,
   children            int         NOT NULL,
+  dependents          int,        -- edges to jobs that wait for its end; null for none
   steps_from          bigint      NOT NULL,
   stage               text,
   epoch               bigint,
@@ -83,7 +84,7 @@ CREATE TABLE windlass.jobs (
   worker_id           text        COLLATE "C",   -- who holds it, or held it last; it means nothing in other statuses
   CONSTRAINT numbers_within_their_limits CHECK (priority BETWEEN -5 AND 5 AND attempt >= 0
     AND retries BETWEEN 0 AND max_retries AND crashes >= 0 AND version > 0 AND generation >= 0
-    AND progress BETWEEN 0 AND 100 AND signals >= 0 AND children >= 0 AND timeout_ms > 0 AND lease_ms > 0
+    AND progress BETWEEN 0 AND 100 AND signals >= 0 AND children >= 0 AND dependents > 0 AND timeout_ms > 0 AND lease_ms > 0
     AND grace_ms >= 0),
   CONSTRAINT leased_exactly_while_running CHECK ((status = 'running') = (lease_hash IS NOT NULL)
     AND (lease_hash IS NULL) = (lease_expires_at IS NULL)),
@@ -477,7 +478,8 @@ COMMENT ON COLUMN windlass.jobs.wait_name IS 'Name of what it waits for.';
 COMMENT ON COLUMN windlass.jobs.wait_version IS 'Version of the event of its last wait.';
 COMMENT ON COLUMN windlass.jobs.wake_version IS 'Version of the event that ended that wait.';
 COMMENT ON COLUMN windlass.jobs.signals IS 'Signals kept for later waits.';
-COMMENT ON COLUMN windlass.jobs.children IS 'Children that have not finished.';
+COMMENT ON COLUMN windlass.jobs.children IS 'Children that have not finished; before its first run, also jobs it waits for.';
+COMMENT ON COLUMN windlass.jobs.dependents IS 'Edges to jobs that wait for its end; null for none.';
 COMMENT ON COLUMN windlass.jobs.parent_id IS 'The job that counts it among its children.';
 COMMENT ON COLUMN windlass.jobs.cancel_requested_at IS 'When its holder was asked to stop.';
 COMMENT ON COLUMN windlass.jobs.steps_from IS 'Steps recorded before this version do not count.';

@@ -1,6 +1,6 @@
 -- Completes held jobs, each under its own lease.
 -- Left out, and settled one by one: what is refused, and jobs whose end entails more (a parent, a key to free, an open
--- approval) or that have children. It waits for locked rows as long as lock_timeout says.
+-- approval, jobs that wait for it) or that have children. It waits for locked rows as long as lock_timeout says.
 -- A claim that ends here as a whole leaves the holds; others leave them when their lease would be over.
 -- $1 jobs  $2 lease hashes  $3 results or null  $4 is_json  $5 now or null
 -- OFFSET 0 keeps a job's approvals from being looked for among all that are pending.
@@ -18,6 +18,7 @@ WITH moment AS MATERIALIZED (
     updated_at = greatest((SELECT now FROM moment), updated_at)
   FROM unnest($1::uuid[], $2::bytea[], $3::bytea[], $4::boolean[]) WITH ORDINALITY a (id, hash, payload, is_json, nth)
   WHERE j.id = a.id AND j.status = 'running' AND j.lease_hash = a.hash AND j.parent_id IS NULL AND j.children = 0
+    AND j.dependents IS NULL
     AND j.due_at > coalesce($5::timestamptz, clock_timestamp())
     AND (j.deadline_at IS NULL OR j.deadline_at > coalesce($5::timestamptz, clock_timestamp()))
     AND j.unique_policy IS DISTINCT FROM 'active'

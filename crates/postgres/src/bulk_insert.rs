@@ -24,7 +24,7 @@ pub(crate) fn is_plain(request: &Enqueue) -> bool {
 
 /// Whether nothing but its own id can be in a job's way.
 pub(crate) fn is_plain_job(job: &NewJob) -> bool {
-    job.facts.unique.is_none() && job.facts.parent_id.is_none()
+    job.facts.unique.is_none() && job.facts.parent_id.is_none() && job.facts.graph.is_none()
 }
 
 /// A request of one plain job.

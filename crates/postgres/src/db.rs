@@ -155,6 +155,11 @@ impl<'c> Db<'c> {
         Ok(known.map(|event| event.repeated_by(type_name, signal)).transpose())
     }
 
+    /// What of the log says who waits for a job, and which children it has.
+    pub(crate) async fn graph_events(&self, job: JobId) -> Tried<Vec<Event>> {
+        self.all(sql!("graph_events"), params![uuid(job)], |r| row::event(r, 0)).await
+    }
+
     /// What of the log a resumed run is given.
     pub(crate) async fn remembered(&self, job: JobId) -> Tried<Vec<Event>> {
         self.all(sql!("remembered"), params![uuid(job), 0i64], |r| row::event(r, 0)).await
@@ -406,6 +411,19 @@ impl<'c> Tx<'c> {
         claim: Option<i64>,
     ) -> Boxed<'a, Tried<()>> {
         Box::pin(async move {
+            let ended = self.write_row(before, step, claim).await?;
+            self.follow_ends(ended.into_iter().collect(), step.event.at).await
+        })
+    }
+
+    /// The row and its event; what its end entails is the caller's to follow.
+    pub(crate) fn write_row<'a>(
+        &'a self,
+        before: &'a Job,
+        step: &'a Move,
+        claim: Option<i64>,
+    ) -> Boxed<'a, Tried<Option<Ending>>> {
+        Box::pin(async move {
             let (job, now) = (&step.job, step.event.at);
             if let (Some(claim), Status::Running) = (claim, job.status) {
                 self.hold_job(job, claim).await?;
@@ -418,10 +436,7 @@ impl<'c> Tx<'c> {
             }
             // An assigned job waits for its worker, which looks as for a due one.
             self.mark(job.status == Status::Assigned || job.status != Status::Running && job.is_due(now));
-            match Ending::of(before.status, job) {
-                Some(ending) => self.end(ending, now).await,
-                None => Ok(()),
-            }
+            Ok(Ending::of(before, job))
         })
     }
 }

@@ -13,16 +13,20 @@ use crate::error::{Failure, Tried};
 use crate::param::params;
 use crate::pool::Connections;
 use crate::row::{self, Ts};
+use futures_util::future::try_join_all;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use uuid::Uuid;
-use windlass_core::enqueue::{Loaded, Plan, UniqueKey, check_size, first_answer, plan};
+use windlass_core::enqueue::{Born, Loaded, Plan, UniqueKey, check_size, first_answer, plan, size};
 use windlass_core::unique::Hold;
 use windlass_core::{Actor, EventKind, Facts, Job, JobId, NewJob, Payload, Refusal, Timestamp, Unique};
 use windlass_store::fresh::wall_clock;
 use windlass_store::{
     BatchRefusal, ClaimOne, Enqueue, EnqueueClaimed, Enqueued, EnqueuedClaimed, Now, StoreResult,
 };
+
+/// New jobs of a graph that are sent to the server before its first answer is waited for.
+const BORN_TOGETHER: usize = 16;
 
 /// What a request is answered.
 pub(crate) type Answered = Result<Vec<Enqueued>, BatchRefusal>;
@@ -35,7 +39,7 @@ pub(crate) async fn enqueue(
     request: Enqueue,
     now: Now,
 ) -> StoreResult<Answered> {
-    granted!(check_size(request.jobs.len()));
+    granted!(check_size(size(&request.jobs)));
     let request = Arc::new(request);
     if let ([job], None) = (&*request.jobs, now)
         && is_plain(&request)
@@ -168,7 +172,11 @@ impl Tx<'_> {
     }
 
     async fn lock_parents(&self, request: &Enqueue) -> Tried<HashMap<JobId, Job>> {
-        let ids: Vec<Uuid> = request.jobs.iter().filter_map(|j| j.facts.parent_id).map(uuid).collect();
+        let named = |job: &NewJob| {
+            let upstream: Vec<JobId> = job.facts.after().iter().map(|edge| edge.job).collect();
+            job.facts.parent_id.into_iter().chain(upstream)
+        };
+        let ids: Vec<Uuid> = request.jobs.iter().flat_map(named).map(uuid).collect();
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
@@ -219,11 +227,25 @@ impl Tx<'_> {
         if !plan.fresh.is_empty() {
             self.mark(plan.fresh.iter().any(|j| j.facts.run_at.resolve(now) <= now));
         }
+        for together in plan.born.chunks(BORN_TOGETHER) {
+            let made = try_join_all(together.iter().map(|born| self.bear(born, now))).await?;
+            if made.contains(&false) {
+                return Err(Failure::Raced);
+            }
+        }
         self.take_keys(&plan.holds, now).await?;
         for (parent, step) in &plan.adoptions {
             self.write(parent, step).await?;
         }
-        Ok(())
+        self.follow_ends(plan.endings.iter().copied().collect(), now).await
+    }
+
+    /// Writes a new job of a graph with its first events. False if its id is taken.
+    async fn bear(&self, born: &Born, now: Timestamp) -> Tried<bool> {
+        let insert = self.insert_job(&born.row, now);
+        let append = try_join_all(born.events.iter().map(|event| self.append_event(event)));
+        let (made, _) = tokio::try_join!(biased; insert, append)?;
+        Ok(made)
     }
 
     /// Takes keys in the order of their names, so that two requests never wait for each other in a circle.

@@ -17,6 +17,7 @@ mod claim;
 mod connect;
 mod db;
 mod diagnostics;
+mod end;
 mod enqueue;
 mod error;
 mod feed;

@@ -3,10 +3,11 @@
 use crate::append::granted;
 use crate::db::Tx;
 use crate::error::{Failure, Tried};
+use windlass_core::decide::seal_key;
 use windlass_core::end::{counted_again, key_again};
 use windlass_core::operate::Verdict;
 use windlass_core::{Answer, Done, Job, Payload, Refusal, Timestamp};
-use windlass_store::{Cancel, Fork, Redrive};
+use windlass_store::{Cancel, Fork, Redrive, Seal};
 
 impl Tx<'_> {
     pub(crate) async fn cancel(&self, request: &Cancel) -> Tried<Answer> {
@@ -36,6 +37,19 @@ impl Tx<'_> {
             self.write(&parent, &step).await?;
         }
         Ok(done)
+    }
+
+    pub(crate) async fn seal(&self, request: &Seal) -> Tried<Answer> {
+        let (Some(mut job), now) = self.lock(request.job).await? else { return Ok(Err(Refusal::NotFound)) };
+        let Some((facts, _)) = self.created(job.id).await? else { return Ok(Err(Refusal::NotFound)) };
+        let sealed = self.event_by_key(job.id, &seal_key()).await?.map(|event| event.version);
+        let mut done = Done::Already(sealed.unwrap_or_default());
+        for step in granted!(request.decide(&job, &facts, sealed, now)) {
+            self.write(&job, &step).await?;
+            done = Done::Moved(step.job.version, step.job.status);
+            job = step.job;
+        }
+        Ok(Ok(done))
     }
 
     /// A job that comes back needs its unique key back.

@@ -172,6 +172,7 @@ pub(crate) fn readable_job(row: &Row) -> Tried<(Job, Option<String>)> {
         generation: c.get()?,
         signals: c.get()?,
         children: c.get()?,
+        dependents: c.get::<Option<i32>>()?.unwrap_or_default(),
         steps_from: c.get()?,
         stage: c.get()?,
         epoch: c.get()?,

@@ -52,6 +52,7 @@ verbs! {
         write record_step(RecordStep) -> Result<HolderReply, Refusal>;
         write cancel(Cancel) -> Answer;
         write redrive(Redrive) -> Answer;
+        write seal(Seal) -> Answer;
         write fork(Fork) -> Answer;
         write write_logs(WriteLogs) -> Result<(), Refusal>;
         read jobs(List) -> Result<Page<Listed>, Refusal> = jobs;

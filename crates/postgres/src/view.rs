@@ -105,6 +105,7 @@ impl Db<'_> {
                 paused: paused.get(&job.queue).cloned(),
                 full: limits.and_then(|(flow, held)| flow.full(facts.key.as_ref(), held)),
                 has_worker: workers.iter().any(|w| w.takes(&job.queue, &job.kind, now)),
+                upstream: facts.upstream(),
             };
             let view = JobView {
                 result: pointed.result.and_then(|e| e.payload),

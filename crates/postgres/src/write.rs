@@ -1,10 +1,9 @@
 //! How a row of `jobs` is written: made, moved, and noted as held.
 
 use crate::db::{Tx, sql, uuid};
-use crate::error::{Failure, Tried};
+use crate::error::Tried;
 use crate::param::params;
-use crate::row::{self, Ts};
-use windlass_core::end::Ending;
+use crate::row::Ts;
 use windlass_core::unique::Policy;
 use windlass_core::{Job, Lane, LeaseMs, Name, Status, Timestamp, WaitFor, Who};
 
@@ -55,6 +54,7 @@ impl Tx<'_> {
                     Ts(job.updated_at),
                     time(job.finished_at),
                     claim,
+                    (job.dependents > 0).then_some(job.dependents),
                 ],
             )
             .await?;
@@ -114,33 +114,11 @@ impl Tx<'_> {
                     Ts(job.updated_at),
                     time(job.finished_at),
                     job.lane.map(Lane::number),
+                    (job.dependents > 0).then_some(job.dependents),
                 ],
             )
             .await?;
         self.mark(job.status != Status::Running && job.is_due(now));
         Ok(inserted.len() == 1)
-    }
-
-    /// Carries out what the end of a job entails.
-    pub(crate) async fn end(&self, ending: Ending, now: Timestamp) -> Tried<()> {
-        if ending.frees_key {
-            self.execute(sql!("free_keys"), params![uuid(ending.job)]).await?;
-        }
-        if ending.closes_approvals {
-            self.execute(sql!("void_approvals"), params![uuid(ending.job), Ts(now)]).await?;
-        }
-        let Some(id) = ending.parent else { return Ok(()) };
-        let parent = match self.one(sql!("lock"), params![uuid(id)], row::job).await {
-            Err(Failure::Corrupt { job, why }) => {
-                tracing::error!(%job, %why, "a parent does not read back and does not learn of its child's end");
-                return Ok(());
-            }
-            parent => parent?,
-        };
-        let Some(parent) = parent else { return Ok(()) };
-        match ending.told(&parent, now) {
-            Some(step) => self.write(&parent, &step).await,
-            None => Ok(()),
-        }
     }
 }

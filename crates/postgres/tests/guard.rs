@@ -7,6 +7,7 @@ use support::{Database, hand, said, wait_for};
 use tokio_postgres::Client;
 use uuid::Uuid;
 use windlass_conformance::{Bed, at, completes, for_approval, for_children, invariants, key, name, redrive};
+use windlass_core::flow::{Edge, Graph, On};
 use windlass_core::status::{legal, legal_by_hand};
 use windlass_core::unique::{Policy, Scope};
 use windlass_core::wait::ApprovalStatus;
@@ -561,6 +562,32 @@ fn a_job_that_waits_for_approval_can_be_ended_by_hand() {
         let view = bed.store.approval(asked.approval.id, None).await.expect("the store answers");
         assert_eq!(view.expect("it is there").approval.status, ApprovalStatus::Expired);
         assert_eq!(bed.row(held.job.id).await.status, Status::Failed);
+        invariants::check(&bed).await;
+    });
+}
+
+/// F13: an end by hand tells those who wait, and skips go on from there.
+#[test]
+fn an_end_by_hand_tells_those_who_wait() {
+    wait_for(async {
+        let (bed, hand, _database) = place().await;
+        let after = |job, on| {
+            let mut new = bed.job("work");
+            let edge = Edge { job, on, name: None };
+            new.facts.graph = Some(Box::new(Graph { after: vec![edge], ..Graph::default() }));
+            new
+        };
+        let first = bed.a_job(None).await;
+        let skipped = bed.enqueue(after(first, On::Success), None).await.id;
+        let behind = bed.enqueue(after(skipped, On::Success), None).await.id;
+        let rescue = bed.enqueue(after(first, On::Failure), None).await.id;
+        set(&hand, first, "cancelled").await.expect("a legal transition");
+        for job in [skipped, behind] {
+            let row = bed.row(job).await;
+            assert_eq!((row.status, row.children), (Status::Cancelled, 0));
+            assert_eq!(row.error_code.as_ref().map(|code| code.as_str()), Some("skipped"));
+        }
+        assert!(bed.row(rescue).await.due_at.is_some(), "it runs");
         invariants::check(&bed).await;
     });
 }

@@ -59,6 +59,7 @@ CREATE TABLE jobs (
   updated_at          INTEGER NOT NULL,
   finished_at         INTEGER,
   lane                INTEGER,              -- made from its key; null without one
+  dependents          INTEGER CHECK (dependents > 0),   -- edges to jobs that wait for its end; null for none
   CONSTRAINT leased_exactly_while_running CHECK ((status = 'running') = (lease_hash IS NOT NULL)
     AND (lease_hash IS NULL) = (lease_expires_at IS NULL)),
   CONSTRAINT waits_for_something_exactly_while_waiting CHECK ((status = 'waiting') = (waiting_for IS NOT NULL)),

@@ -144,6 +144,11 @@ impl<'c> Db<'c> {
         Ok(known.map(|event| event.repeated_by(type_name, signal)).transpose())
     }
 
+    /// What of the log says who waits for a job, and which children it has.
+    pub(crate) fn graph_events(&self, job: JobId) -> Tried<Vec<Event>> {
+        self.all(sql!("graph_events"), [job.as_bytes()], row::event)
+    }
+
     /// What of the log a resumed run is given.
     pub(crate) fn remembered(&self, job: JobId) -> Tried<Vec<Event>> {
         self.all(sql!("remembered"), (job.as_bytes(), 0), row::event)
@@ -296,6 +301,12 @@ impl<'w, 'c> Tx<'w, 'c> {
 
     /// The one way a job changes: row and event together, and what its end entails.
     pub(crate) fn write(&self, before: &Job, step: &Move) -> Tried<()> {
+        let ended = self.write_row(before, step)?;
+        self.follow_ends(ended.into_iter().collect(), step.event.at)
+    }
+
+    /// The row and its event; what its end entails is the caller's to follow.
+    pub(crate) fn write_row(&self, before: &Job, step: &Move) -> Tried<Option<Ending>> {
         let now = step.event.at;
         self.append_event(&step.event)?;
         let moved = self.kept(|hot| &hot.move_job, sql!("move_job"), |s| row::move_job(s, &step.job))?;
@@ -306,7 +317,7 @@ impl<'w, 'c> Tx<'w, 'c> {
             )));
         }
         self.hint_due(&step.job, now);
-        Ending::of(before.status, &step.job).map_or(Ok(()), |ending| self.end(ending, now))
+        Ok(Ending::of(before, &step.job))
     }
 
     /// Says that jobs may have become claimable without an event.
@@ -325,24 +336,5 @@ impl<'w, 'c> Tx<'w, 'c> {
         if job.status == Status::Assigned || job.status != Status::Running && job.is_due(now) {
             self.due.set(true);
         }
-    }
-
-    /// Carries out what the end of a job entails.
-    fn end(&self, ending: Ending, now: Timestamp) -> Tried<()> {
-        if ending.frees_key {
-            self.execute(sql!("free_keys"), [ending.job.as_bytes()])?;
-        }
-        if ending.closes_approvals {
-            self.execute(sql!("void_approvals"), (ending.job.as_bytes(), now.as_micros()))?;
-        }
-        let parent = match ending.parent.map_or(Ok(None), |id| self.job(id)) {
-            Err(Failure::Corrupt { job, why }) => {
-                tracing::error!(%job, %why, "a parent does not read back and does not learn of its child's end");
-                return Ok(());
-            }
-            parent => parent?,
-        };
-        let Some(parent) = parent else { return Ok(()) };
-        ending.told(&parent, now).map_or(Ok(()), |step| self.write(&parent, &step))
     }
 }

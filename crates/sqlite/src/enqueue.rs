@@ -4,7 +4,7 @@ use crate::append::granted;
 use crate::claim::holds;
 use crate::db::{Tx, sql};
 use crate::error::{Failure, Tried};
-use windlass_core::enqueue::{Loaded, Plan, check_size, first_answer, plan};
+use windlass_core::enqueue::{Loaded, Plan, check_size, first_answer, plan, size};
 use windlass_core::{Actor, JobId, Refusal, Timestamp};
 use windlass_store::{BatchRefusal, ClaimOne, Enqueue, EnqueueClaimed, Enqueued, EnqueuedClaimed};
 
@@ -14,7 +14,7 @@ impl Tx<'_, '_> {
         request: &Enqueue,
         now: Timestamp,
     ) -> Tried<Result<Vec<Enqueued>, BatchRefusal>> {
-        granted!(check_size(request.jobs.len()));
+        granted!(check_size(size(&request.jobs)));
         if let Some(promise) = &request.idempotency
             && let Some(answers) = granted!(first_answer(self.recall(promise, now)?))
         {
@@ -73,11 +73,12 @@ impl Tx<'_, '_> {
             {
                 loaded.holds.insert((unique.scope.clone(), unique.key.clone()), hold);
             }
-            if let Some(id) = job.facts.parent_id
-                && !loaded.parents.contains_key(&id)
-                && let Some(parent) = self.job(id)?
-            {
-                loaded.parents.insert(id, parent);
+            for id in job.facts.parent_id.into_iter().chain(job.facts.after().iter().map(|edge| edge.job)) {
+                if !loaded.parents.contains_key(&id)
+                    && let Some(there) = self.job(id)?
+                {
+                    loaded.parents.insert(id, there);
+                }
             }
         }
         Ok(loaded)
@@ -90,9 +91,19 @@ impl Tx<'_, '_> {
 
     fn carry_out(&self, plan: &Plan<'_>, actor: &Actor, now: Timestamp) -> Tried<()> {
         self.create_all(&plan.fresh, actor, now)?;
+        for born in &plan.born {
+            for event in &born.events {
+                self.append_event(event)?;
+            }
+            if let Some(facts) = born.facts() {
+                self.tag(born.row.id, facts)?;
+            }
+            self.insert_job(&born.row, now)?;
+        }
         for ((scope, key), hold) in &plan.holds {
             self.take_key(&scope.to_text(), key.as_str(), hold)?;
         }
-        plan.adoptions.iter().try_for_each(|(parent, step)| self.write(parent, step))
+        plan.adoptions.iter().try_for_each(|(parent, step)| self.write(parent, step))?;
+        self.follow_ends(plan.endings.iter().copied().collect(), now)
     }
 }

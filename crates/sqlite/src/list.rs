@@ -41,6 +41,7 @@ impl Db<'_> {
             full,
             paused: queue.and_then(|q| q.paused).map(|(at, by)| (at, by.to_string())),
             has_worker: self.workers()?.iter().any(|w| w.takes(&job.queue, &job.kind, now)),
+            upstream: facts.upstream(),
         };
         Ok(Some(JobView {
             result: self.pointed(id, job.result_version)?.and_then(|e| e.payload),

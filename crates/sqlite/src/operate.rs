@@ -3,10 +3,11 @@
 use crate::append::granted;
 use crate::db::Tx;
 use crate::error::Tried;
+use windlass_core::decide::seal_key;
 use windlass_core::end::{counted_again, key_again};
 use windlass_core::operate::Verdict;
 use windlass_core::{Answer, Done, EventKind, Job, Payload, Refusal, Timestamp};
-use windlass_store::{Cancel, Fork, Redrive};
+use windlass_store::{Cancel, Fork, Redrive, Seal};
 
 impl Tx<'_, '_> {
     pub(crate) fn cancel(&self, request: &Cancel, now: Timestamp) -> Tried<Answer> {
@@ -31,6 +32,19 @@ impl Tx<'_, '_> {
             self.write(&parent, &step)?;
         }
         Ok(done)
+    }
+
+    pub(crate) fn seal(&self, request: &Seal, now: Timestamp) -> Tried<Answer> {
+        let Some(mut job) = self.job(request.job)? else { return Ok(Err(Refusal::NotFound)) };
+        let Some((facts, _)) = self.created(job.id)? else { return Ok(Err(Refusal::NotFound)) };
+        let sealed = self.event_by_key(job.id, &seal_key())?.map(|event| event.version);
+        let mut done = Done::Already(sealed.unwrap_or_default());
+        for step in granted!(request.decide(&job, &facts, sealed, now)) {
+            self.write(&job, &step)?;
+            done = Done::Moved(step.job.version, step.job.status);
+            job = step.job;
+        }
+        Ok(Ok(done))
     }
 
     /// A job that comes back needs its unique key back.

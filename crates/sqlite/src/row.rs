@@ -164,6 +164,7 @@ pub(crate) fn readable_job(row: &Row<'_>) -> Tried<Readable> {
         updated_at: c.time()?,
         finished_at: c.opt_time()?,
         lane: c.get::<Option<i64>>()?.map(Lane::from_number),
+        dependents: c.get::<Option<i32>>()?.unwrap_or_default(),
     };
     Ok((job, c.wrong))
 }
@@ -276,6 +277,7 @@ pub(crate) fn insert_job(statement: &mut Statement<'_>, job: &Job) -> Tried<usiz
     b.time(Some(job.updated_at))?;
     b.time(job.finished_at)?;
     b.put(job.lane.map(Lane::number))?;
+    b.put((job.dependents > 0).then_some(job.dependents))?;
     b.execute()
 }
 
@@ -315,6 +317,7 @@ pub(crate) fn move_job(statement: &mut Statement<'_>, job: &Job) -> Tried<usize>
     b.time(job.started_at)?;
     b.time(Some(job.updated_at))?;
     b.time(job.finished_at)?;
+    b.put((job.dependents > 0).then_some(job.dependents))?;
     b.execute()
 }
 

@@ -50,6 +50,7 @@ verbs! {
         write record_step(request: RecordStep) -> Result<HolderReply, Refusal>;
         write cancel(request: Cancel) -> Answer;
         write redrive(request: Redrive) -> Answer;
+        write seal(request: Seal) -> Answer;
         write fork(request: Fork) -> Answer;
         write write_logs(request: WriteLogs) -> Result<(), Refusal>;
         read job(id: JobId) -> Option<JobView> = |db, now| db.view(id, now);

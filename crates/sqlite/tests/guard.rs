@@ -7,6 +7,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::types::Value;
 use rusqlite::{Connection, params};
 use windlass_conformance::{Bed, at, completes, for_approval, for_children, invariants, key, name, redrive};
+use windlass_core::flow::{Edge, Graph, On};
 use windlass_core::status::{legal, legal_by_hand};
 use windlass_core::unique::{Policy, Scope};
 use windlass_core::wait::ApprovalStatus;
@@ -554,6 +555,27 @@ fn a_job_that_waits_for_approval_can_be_ended_by_hand() {
         let view = bed.store.approval(asked.approval.id, None).await.expect("the store answers");
         assert_eq!(view.expect("it is there").approval.status, ApprovalStatus::Expired);
         assert_eq!(bed.row(held.job.id).await.status, Status::Failed);
+        invariants::check(&bed).await;
+    });
+}
+
+/// F13: what others wait for is not ended by hand, for a trigger cannot follow a graph; what only waits is.
+#[test]
+fn a_part_of_a_graph_is_not_ended_by_hand() {
+    wait_for(async {
+        let place = Place::new();
+        let (bed, hand) = (place.bed(), place.hand());
+        let first = bed.a_job(None).await;
+        let mut last = bed.job("work");
+        let edge = Edge { job: first, on: On::Success, name: None };
+        last.facts.graph = Some(Box::new(Graph { after: vec![edge], ..Graph::default() }));
+        let last = bed.enqueue(last, None).await.id;
+        let before = bed.snapshot(first).await;
+        let said = set(&hand, first, "cancelled").expect_err("others wait for it");
+        assert!(said.contains("other jobs wait for this one"), "{said}");
+        bed.is_unchanged(&before).await;
+        set(&hand, last, "cancelled").expect("nobody waits for it");
+        assert_eq!(bed.row(last).await.children, 0);
         invariants::check(&bed).await;
     });
 }

@@ -100,6 +100,8 @@ pub trait Jobs: Send + Sync {
     async fn cancel(&self, request: Cancel, now: Now) -> StoreResult<Answer>;
     /// Sends a dead or cancelled job back to pending.
     async fn redrive(&self, request: Redrive, now: Now) -> StoreResult<Answer>;
+    /// Seals an open flow: it takes no more jobs, and ends once those it has have ended.
+    async fn seal(&self, request: Seal, now: Now) -> StoreResult<Answer>;
     /// Makes a new job that begins with another's log.
     async fn fork(&self, request: Fork, now: Now) -> StoreResult<Answer>;
     /// Writes log lines under a lease.

@@ -19,6 +19,7 @@ macro_rules! every_verb {
                 steps(JobId) -> Option<Recorded>;
                 cancel(Cancel) -> Answer;
                 redrive(Redrive) -> Answer;
+                seal(Seal) -> Answer;
                 fork(Fork) -> Answer;
                 write_logs(WriteLogs) -> Result<(), Refusal>;
                 logs(ReadLogs) -> Vec<LogLine>;

@@ -16,6 +16,9 @@ pub struct Steps;
 #[doc = include_str!("../../../docs/learn/waits-and-approvals.md")]
 pub struct WaitsAndApprovals;
 
+#[doc = include_str!("../../../docs/learn/flows.md")]
+pub struct Flows;
+
 #[doc = include_str!("../../../docs/learn/schedules.md")]
 pub struct Schedules;
 

@@ -45,6 +45,7 @@
 //! | pause queues, act on many jobs, remove old ones | [`Client::queue`], [`Client::cancel_all`], [`Client::redrive_all`], [`Client::prune`] |
 //! | run jobs by the clock | [`Client::schedule`], [`Worker::schedules`] |
 //! | start jobs by events from outside | [`Client::trigger`] |
+//! | let jobs wait for each other | [`Client::flow`], [`Enqueue::after`] |
 //! | run handlers | [`Worker`] |
 //! | do things once, wait, ask people, spawn children | [`Context`] |
 //! | say what went wrong | [`HandlerError`] |
@@ -68,6 +69,7 @@ mod enqueue;
 mod error;
 mod events;
 mod fallback;
+mod flow;
 mod job;
 #[cfg(doctest)]
 mod learn;
@@ -102,6 +104,7 @@ pub use context::Context;
 pub use enqueue::{Enqueue, EnqueueMany, Request, UniqueScope};
 pub use error::{Ended, Error, Result};
 pub use events::Events;
+pub use flow::{Flow, FlowJob, StartedFlow};
 pub use job::Job;
 pub use operate::{Cancel, Cancelling, Decide, Fork, Redrive, Signal};
 pub use pause::{WaitFor, WaitForUntil};
@@ -119,6 +122,7 @@ pub use watch::{Feed, Watch};
 pub use windlass_derive::Job;
 pub use worker::{HandlerEnd, OnUnreadable, Worker};
 
+pub use windlass_core::flow::{Join, On};
 pub use windlass_core::lane::{LaneRule, Lanes};
 pub use windlass_core::limits::{self, Invalid};
 pub use windlass_core::schedule::{Missed, Overlap, Schedule, ScheduleState, Timing};

@@ -109,7 +109,10 @@ impl Drop for Tail {
 /// Whether an event ends its job, or takes the end back; none when it does neither.
 pub(crate) fn ends(event: &Event) -> Option<bool> {
     match &event.what {
-        EventKind::JobCompleted | EventKind::JobFailed(_) | EventKind::JobCancelled(_) => Some(true),
+        EventKind::JobCompleted
+        | EventKind::JobFailed(_)
+        | EventKind::JobCancelled(_)
+        | EventKind::JobSkipped(_) => Some(true),
         EventKind::JobTimedOut(detail) => Some(detail.due_at.is_none()),
         EventKind::JobRedriven(_) | EventKind::JobForked(_) => Some(false),
         _ => None,

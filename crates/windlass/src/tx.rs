@@ -261,6 +261,11 @@ async fn send_in<X: Transaction>(
     let now = wall_clock();
     for (index, job) in jobs.iter().enumerate() {
         let invalid = |invalid: Invalid| BatchRefusal { index, refusal: invalid.into() };
+        if job.facts.graph.is_some() {
+            let limit =
+                "must be left out inside a transaction of your own; enqueue such jobs after its commit";
+            return Err(invalid(Invalid::new("after", "given", limit)).into());
+        }
         // The horizon of a run time is ten years: any clock can tell.
         job.check(now).and_then(|()| client.inner.limits.check_job(job)).map_err(invalid)?;
         if let Some(key) = &job.facts.key {

@@ -62,6 +62,9 @@ pub struct EnqueueArgs {
     /// A label that its worker must have, in a queue in mode push; may be given more than once
     #[arg(long, value_name = "LABEL=VALUE")]
     pub require: Vec<String>,
+    /// A job to wait for first, with success, failure or finished behind a colon; may be given more than once
+    #[arg(long, value_name = "ID[:ON]")]
+    pub after: Vec<String>,
     /// Wait until it has ended, and print its result
     #[arg(long)]
     pub wait: bool,

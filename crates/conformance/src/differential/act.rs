@@ -92,7 +92,9 @@ impl Twins {
             Act::Append { .. } | Act::Progress { .. } | Act::Step { .. } | Act::WriteLogs { .. } => {
                 self.writes(act).await?;
             }
-            Act::Cancel { .. } | Act::Redrive { .. } | Act::Fork { .. } => self.operates(act).await?,
+            Act::Cancel { .. } | Act::Redrive { .. } | Act::Fork { .. } | Act::Seal { .. } => {
+                self.operates(act).await?;
+            }
             Act::Purge { .. } | Act::Restore { .. } => self.removes(act).await?,
             Act::Signal { .. } | Act::Ask { .. } | Act::Vote { .. } => self.waits(act).await?,
             Act::AcquireTerm { .. } | Act::RenewTerm { .. } | Act::ResignTerm { .. } => {
@@ -265,6 +267,12 @@ impl Twins {
                 };
                 let answer = both!(self, redrive, request);
                 self.tells("redrive", answer.is_ok());
+            }
+            Act::Seal { flow, job } => {
+                let job = job.map(|job| self.job(job)).or_else(|| at_place(&self.flows, *flow).copied());
+                let Some(job) = job else { return Ok(()) };
+                let answer = both!(self, seal, Seal { job, actor: operator() });
+                self.tells("seal", answer.is_ok());
             }
             Act::Fork { job, from_version, again, payload, behind } => {
                 let (from, id) = match self.forks.last() {

@@ -1,6 +1,6 @@
 //! How often a random life does what, and with which values.
 
-use super::plan::{Act, Ballot, End, Place, Shown, Spec};
+use super::plan::{Act, Ballot, End, Node, Place, Shown, Spec};
 use proptest::collection::vec;
 use proptest::option::{of, weighted};
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -28,6 +28,13 @@ fn odd(low: i64, high: i64) -> impl Strategy<Value = i64> {
     prop_oneof![80 => low..=high, 1 => Just(low - 1), 1 => Just(high + 1)]
 }
 
+fn node() -> impl Strategy<Value = Node> {
+    prop_oneof![
+        3 => vec((place(), 0..3usize), 1..3).prop_map(Node::After),
+        1 => (0..3usize, yes(), yes()).prop_map(|(join, callback, open)| Node::Flow { join, callback, open }),
+    ]
+}
+
 pub fn spec() -> impl Strategy<Value = Spec> {
     // Mostly one line, so that relatives meet in it.
     let priority = prop_oneof![2 => Just(0), 1 => odd(-5, 5)];
@@ -39,6 +46,7 @@ pub fn spec() -> impl Strategy<Value = Spec> {
         weighted(0.4, (0..3usize, 0..5usize)),
         weighted(0.4, (place(), proptest::bool::weighted(0.3))),
         weighted(0.5, 0..3usize),
+        weighted(0.3, node()),
     );
     (first, then, last).prop_map(|(first, then, last)| Spec {
         queue: first.0,
@@ -55,6 +63,7 @@ pub fn spec() -> impl Strategy<Value = Spec> {
         unique: last.2,
         parent: last.3,
         lane: last.4,
+        graph: last.5,
     })
 }
 
@@ -101,6 +110,7 @@ pub fn on_jobs() -> BoxedStrategy<Act> {
         1 => (place(), weighted(0.5, 0..6i64), proptest::bool::weighted(0.3), yes(), behind()).prop_map(
             |(job, from_version, again, payload, behind)| Act::Fork { job, from_version, again, payload, behind }
         ),
+        1 => (place(), weighted(0.2, place())).prop_map(|(flow, job)| Act::Seal { flow, job }),
         1 => (shown(), 0..3usize).prop_map(|(lease, lines)| Act::WriteLogs { lease, lines }),
         1 => (place(), 0..2i64).prop_map(|(job, behind)| Act::Purge { job, behind }),
         2 => place().prop_map(|removed| Act::Restore { removed }),

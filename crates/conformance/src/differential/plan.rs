@@ -47,6 +47,16 @@ pub struct Spec {
     pub parent: Option<(Place, bool)>,
     /// Whose job it is.
     pub lane: Option<usize>,
+    pub graph: Option<Node>,
+}
+
+/// A job's place in a graph.
+#[derive(Debug, Clone)]
+pub enum Node {
+    /// It waits for others: which, and for which end.
+    After(Vec<(Place, usize)>),
+    /// It is the parent of a flow.
+    Flow { join: usize, callback: bool, open: bool },
 }
 
 /// How an attempt ends.
@@ -148,6 +158,10 @@ pub enum Act {
         again: bool,
         payload: bool,
         behind: Option<i64>,
+    },
+    Seal {
+        flow: Place,
+        job: Option<Place>,
     },
     WriteLogs {
         lease: Shown,

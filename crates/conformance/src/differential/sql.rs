@@ -38,7 +38,7 @@ pub trait SqlApi: Send + Sync {
 /// The SQLSTATE that a refusal is raised with.
 fn state(refusal: &Refusal) -> String {
     match refusal {
-        Refusal::Invalid(_) => "WL005",
+        Refusal::Invalid(_) | Refusal::FlowNotOpen => "WL005",
         Refusal::NotFound | Refusal::ParentNotFound(_) => "WL006",
         Refusal::Finished(_) => "WL007",
         Refusal::NotLeased(_) => "WL008",
@@ -117,6 +117,8 @@ impl Twins {
     async fn enqueues_by_sql(&mut self, spec: &Spec) -> Turned {
         let Some(sql) = self.sql.clone() else { return Ok(()) };
         // In SQL nobody shows a lease of the parent.
+        // Nor does SQL make graphs.
+        let spec = &Spec { graph: None, ..spec.clone() };
         let job = NewJob { parent_token: None, ..self.new_job(spec) };
         let request = Enqueue { jobs: vec![job.clone()], actor: sql.actor(), idempotency: None };
         let model = self.model.enqueue(request, self.now()).await;

@@ -5,15 +5,16 @@ use proptest::test_runner::TestCaseError;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
+use windlass_core::flow::{Edge, FLOW_KIND, Flow, Graph, Join, On};
 use windlass_core::unique::{Policy, Scope};
 use windlass_core::wait::LinkToken;
 use windlass_core::{
-    ApprovalId, Backoff, Event, Facts, FeedCursor, JobId, Key, LeaseMs, NewJob, Payload, RunAt, Secret,
+    ApprovalId, Backoff, Event, Facts, FeedCursor, JobId, Key, LeaseMs, Name, NewJob, Payload, RunAt, Secret,
     Timestamp, Token, Unique, Version, Who,
 };
 use windlass_store::{Now, ReadFeed, Restore, Store, StoreResult};
 
-use super::plan::{Place, Shown, Spec};
+use super::plan::{Node, Place, Shown, Spec};
 use super::sql::SqlApi;
 
 /// How often each verb was carried out and how often it was refused.
@@ -34,6 +35,8 @@ pub struct Twins {
     pub approvals: Vec<(ApprovalId, LinkToken)>,
     pub assignments: Vec<(JobId, Version, Who, i64)>,
     pub forks: Vec<(JobId, JobId)>,
+    /// Open flows.
+    pub flows: Vec<JobId>,
     /// What was removed, as an archive would hold it.
     pub archived: Vec<Restore>,
     pub epoch: i64,
@@ -108,6 +111,7 @@ impl Twins {
             approvals: vec![],
             assignments: vec![],
             forks: vec![],
+            flows: vec![],
             archived: vec![],
             epoch: 0,
             last_secret: Secret([0; 32]),
@@ -226,7 +230,34 @@ impl Twins {
             1 => Some(json("{\"p\":1}")),
             _ => Some(Payload::stored(vec![0, 255, 7], false)),
         };
-        NewJob { id: self.fresh_id(), facts, payload, parent_token }
+        let id = self.fresh_id();
+        if let Some(node) = spec.graph.as_ref().filter(|_| !self.ids.is_empty()) {
+            facts.run_at = RunAt::Now;
+            facts.graph = Some(Box::new(self.graph(id, node, &mut facts.kind)));
+        }
+        NewJob { id, facts, payload, parent_token }
+    }
+
+    fn graph(&mut self, id: JobId, node: &Node, kind: &mut Name) -> Graph {
+        match node {
+            Node::After(edges) => {
+                let edge = |(place, on): &(usize, usize)| Edge {
+                    job: self.job(*place),
+                    on: On::ALL[*on],
+                    name: None,
+                };
+                Graph { after: edges.iter().map(edge).collect(), ..Graph::default() }
+            }
+            Node::Flow { join, callback, open } => {
+                if !callback {
+                    *kind = name(FLOW_KIND);
+                }
+                if *open {
+                    self.flows.push(id);
+                }
+                Graph { flow: Some(Flow { join: Join::ALL[*join], open: *open }), ..Graph::default() }
+            }
+        }
     }
 
     /// Compares what both feeds tell since the last call: the same events, each job's in order.

@@ -24,7 +24,7 @@ pub struct JobShape {
     /// `pending`, `assigned`, `running`, `retry`, `waiting`, `orphaned`, `completed`, `failed`, `timed_out`, `cancelled`.
     #[schema(value_type = String)]
     pub status: Status,
-    /// What it waits for, exactly while it waits: `approval`, `signal`, `timer`, `children`.
+    /// What it waits for, exactly while it waits: `approval`, `signal`, `timer`, `children`, `news`, `upstream`, `flow`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub waiting_for: Option<WaitFor>,
@@ -199,7 +199,7 @@ pub struct ErrorShape {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Blocked)]
 pub struct BlockedShape {
-    /// `paused`, `not_due`, `no_worker`, `waiting`, `assigned`, `cancelling`.
+    /// `paused`, `not_due`, `no_worker`, `waiting`, `upstream`, `assigned`, `cancelling`.
     pub reason: String,
     /// Since when.
     pub since: Time,

@@ -20,6 +20,7 @@ pub mod claim;
 pub mod control;
 pub(crate) mod event;
 pub mod filter;
+pub mod flow;
 pub mod job;
 pub mod lane;
 pub mod new_job;

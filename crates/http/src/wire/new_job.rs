@@ -1,5 +1,6 @@
 //! A job as a caller asks for it.
 
+use super::flow::AfterShape;
 use super::object::two_way;
 use super::raw::{Json, payload};
 use super::time::{Moment, Span, run_at};
@@ -7,6 +8,7 @@ use crate::call::lease_token;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
+use windlass_core::flow::Graph;
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
 use windlass_core::unique::{Policy as Hold, Scope, Unique};
 use windlass_core::{Backoff, Facts, Invalid, JobId, Key, LeaseMs, Metadata, Name, NewJob, RunAt, Who};
@@ -87,6 +89,9 @@ pub struct NewJobShape {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = "uuid")]
     pub parent_id: Option<String>,
+    /// What it waits for before it first runs. Another end than it asks for skips it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<AfterShape>,
     /// That job's lease, when its holder spawns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_token: Option<String>,
@@ -244,6 +249,10 @@ impl NewJobShape {
             backoff: self.backoff.map(Backoff::from),
         };
         policies.fill(&mut facts, &own);
+        let after = self.after.map(AfterShape::edges).transpose()?.unwrap_or_default();
+        if !after.is_empty() {
+            facts.graph = Some(Box::new(Graph { after, ..Graph::default() }));
+        }
         let parent_token = self.lease_token.as_deref().map(lease_token).transpose()?;
         if parent_token.is_some() && facts.parent_id.is_none() {
             return Err(Invalid::new("lease_token", "given without parent_id", "goes with parent_id only"));

@@ -15,7 +15,7 @@ export const said = (event: JobEvent) => (event.detail ?? {}) as Record<string, 
 const MOVES: Record<string, string> = {
   job_created: "pending", job_redriven: "pending", job_forked: "pending", job_assigned: "assigned", job_claimed: "running",
   job_started: "running", job_orphaned: "orphaned", job_retried: "retry", job_released: "retry", job_waiting: "waiting",
-  job_completed: "completed", job_failed: "failed", job_cancelled: "cancelled",
+  job_completed: "completed", job_failed: "failed", job_cancelled: "cancelled", job_skipped: "cancelled",
 };
 
 // Where an event brought its job, if it moved.
