@@ -71,6 +71,7 @@ export interface components {
              * @description The job that spawns it.
              */
             parent_id?: string | null;
+            after?: components["schemas"]["After"] | null;
             /** @description That job's lease, when its holder spawns. */
             lease_token?: string | null;
         };
@@ -100,6 +101,13 @@ export interface components {
             ttl?: components["schemas"]["Span"] | null;
         };
         /**
+         * @description What a job waits for: a list of jobs, or an object with an end per name. In a flow a name is that of another of its
+         *     jobs; everywhere it may be the id of a job that exists.
+         */
+        After: components["schemas"]["Edge"][] | {
+            [key: string]: components["schemas"]["On"];
+        };
+        /**
          * @description What makes two jobs the same, instead of a key.
          * @enum {string}
          */
@@ -114,6 +122,22 @@ export interface components {
          * @enum {string}
          */
         PolicyWord: "active" | "succeeded" | "forever" | "ttl";
+        /** @description A job to wait for. */
+        Edge: {
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            job: string;
+            on?: components["schemas"]["On"] | null;
+            /** @description By which name the job reads its result. */
+            name?: string | null;
+        };
+        /**
+         * @description Which end of a job lets one run that waits for it. Another end skips it.
+         * @enum {string}
+         */
+        On: "success" | "failure" | "finished";
         /** @description A job that was enqueued, or was there already. */
         Enqueued: {
             /** @description The job: the first one, if it existed. Only its id when the caller prefers a short answer. */
@@ -135,7 +159,7 @@ export interface components {
             queue: string;
             /** @description `pending`, `assigned`, `running`, `retry`, `waiting`, `orphaned`, `completed`, `failed`, `timed_out`, `cancelled`. */
             status: string;
-            /** @description What it waits for, exactly while it waits: `approval`, `signal`, `timer`, `children`. */
+            /** @description What it waits for, exactly while it waits: `approval`, `signal`, `timer`, `children`, `news`, `upstream`, `flow`. */
             waiting_for?: string | null;
             /** @description The name of that wait. */
             wait_name?: string | null;
@@ -301,7 +325,7 @@ export interface components {
         };
         /** @description Why a job is not running. */
         Blocked: {
-            /** @description `paused`, `not_due`, `no_worker`, `waiting`, `assigned`, `cancelling`. */
+            /** @description `paused`, `not_due`, `no_worker`, `waiting`, `upstream`, `assigned`, `cancelling`. */
             reason: string;
             /** @description Since when. */
             since: components["schemas"]["Time"];
@@ -445,6 +469,96 @@ export interface components {
             /** @description Where to go on. */
             next_cursor: string;
         };
+        /** @description A flow to make: jobs by name, each with those it waits for. */
+        NewFlow: {
+            /** @description Its jobs by their names, at most 10,000. None is allowed: the flow is then over at once. */
+            nodes?: {
+                [key: string]: components["schemas"]["NewJob"];
+            };
+            join?: components["schemas"]["Join"] | null;
+            /** @description Whether jobs may be added until it is sealed. */
+            open?: boolean | null;
+            callback?: components["schemas"]["NewJob"] | null;
+        };
+        /**
+         * @description When a flow ends, or its callback runs.
+         * @enum {string}
+         */
+        Join: "all" | "success" | "first_failure";
+        /** @description A flow that was made, or grew. */
+        MadeFlow: {
+            /** @description The flow: a job that waits for the others. */
+            id: string;
+            /** @description The ids of its jobs by their names. */
+            nodes: {
+                [key: string]: string;
+            };
+        };
+        /** @description Jobs to add to an open flow. */
+        NewNodes: {
+            /** @description Its jobs by their names, at most 10,000. */
+            nodes: {
+                [key: string]: components["schemas"]["NewJob"];
+            };
+        };
+        /** @description A job after it was acted on. */
+        OneJob: {
+            /** @description The job. */
+            job: components["schemas"]["Job"];
+        };
+        /** @description Jobs and who waits for whom. */
+        Graph: {
+            /** @description Jobs, oldest first. */
+            nodes: components["schemas"]["GraphNode"][];
+            /** @description From a job to one that waits for it. */
+            edges: components["schemas"]["GraphEdge"][];
+            /** @description Whether there are more jobs than shown. */
+            truncated: boolean;
+        };
+        /** @description A job of a graph. */
+        GraphNode: {
+            /** @description Its id. */
+            id: string;
+            /** @description Its name in its flow. */
+            name?: string | null;
+            /** @description What to do. */
+            kind: string;
+            /** @description Which line it stands in. */
+            queue: string;
+            /** @description Where it stands. */
+            status: string;
+            /** @description The code of its last error: `skipped` when it never ran. */
+            error_code?: string | null;
+        };
+        /** @description A job and one that waits for it. */
+        GraphEdge: {
+            /** @description The upstream job. */
+            from: string;
+            /** @description The job that waits. */
+            to: string;
+            /** @description For which end. */
+            on: components["schemas"]["On"];
+        };
+        /** @description What came before a job. */
+        Upstream: {
+            /** @description In the order in which the job names them, at most 1,000. */
+            upstream: components["schemas"]["UpstreamJob"][];
+        };
+        /** @description A job that another waits or waited for. */
+        UpstreamJob: {
+            /** @description Its id. */
+            id: string;
+            /** @description By which name the job knows it. */
+            name?: string | null;
+            /** @description Which end of it the job waits for. */
+            on: components["schemas"]["On"];
+            /** @description Where it stands; none if it was removed. */
+            status?: string | null;
+            /** @description What it gave. */
+            result?: components["schemas"]["Raw"];
+            /** @description What it gave, when that is not JSON. */
+            result_base64?: string | null;
+        };
         /** @description A wish to stop a job. */
         Cancel: {
             /** @description Why. */
@@ -457,11 +571,6 @@ export interface components {
              * @description The version of the job that this was decided on; at another one it is refused.
              */
             expected_version?: number | null;
-        };
-        /** @description A job after it was acted on. */
-        OneJob: {
-            /** @description The job. */
-            job: components["schemas"]["Job"];
         };
         /** @description A dead or cancelled job to send back. */
         Redrive: {
