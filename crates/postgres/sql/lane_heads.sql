@@ -6,7 +6,9 @@ SELECT a.lane, h.id, h.is_running FROM unnest($3::bigint[], $4::bigint[]) a (lan
     SELECT due_at, id FROM windlass.line
     WHERE queue = $1 AND priority = $2::int AND lane IS NOT NULL AND lane = a.lane AND due_at <= $5
     ORDER BY due_at, id LIMIT (SELECT $7::bigint)
-  ) l JOIN windlass.jobs j ON j.id = l.id AND j.due_at = l.due_at
-    AND (cardinality($6::text[]) = 0 OR j.kind = ANY ($6))
+  ) l CROSS JOIN LATERAL (
+    SELECT status FROM windlass.jobs
+    WHERE jobs.id = l.id AND jobs.due_at = l.due_at AND (cardinality($6::text[]) = 0 OR kind = ANY ($6)) OFFSET 0
+  ) j
   ORDER BY l.due_at, l.id LIMIT a.depth
 ) h ORDER BY a.lane, h.due_at, h.id

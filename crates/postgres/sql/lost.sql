@@ -2,6 +2,9 @@
 -- $1 queue  $2 now  $3 kinds, empty for all  $4 limit
 -- Differs: only ids, as many as are wanted; the rows are locked before they are read.
 SELECT j.id FROM windlass.slots s
-JOIN windlass.jobs j ON j.id = s.id AND j.status = 'running' AND j.due_at <= $2
-  AND (cardinality($3::text[]) = 0 OR j.kind = ANY ($3))
+CROSS JOIN LATERAL (
+  SELECT id, priority, due_at FROM windlass.jobs
+  WHERE jobs.id = s.id AND status = 'running' AND due_at <= $2 AND (cardinality($3::text[]) = 0 OR kind = ANY ($3))
+  OFFSET 0
+) j
 WHERE s.queue = $1 ORDER BY j.priority DESC, j.due_at, j.id LIMIT (SELECT $4::bigint)

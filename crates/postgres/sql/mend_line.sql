@@ -1,4 +1,5 @@
--- Makes the line, the holds and the slots say of every job what its row says: entries that point at nothing go, missing ones come.
+-- Makes the line, the holds and the slots say of every job what its row says.
+-- Entries of the line that point at nothing go, missing ones come.
 -- Returns how many were changed.
 -- Differs: SQLite has one index of what is due, which cannot differ from its rows.
 WITH stray AS (

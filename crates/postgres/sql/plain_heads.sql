@@ -4,6 +4,8 @@
 SELECT 0::bigint, l.id, j.status = 'running' FROM (
   SELECT due_at, id, lane FROM windlass.line WHERE queue = $1 AND priority = $2::int AND due_at <= $3
   ORDER BY due_at, id LIMIT (SELECT $5::bigint)
-) l JOIN windlass.jobs j ON j.id = l.id AND j.due_at = l.due_at
-  AND (cardinality($6::text[]) = 0 OR j.kind = ANY ($6))
+) l CROSS JOIN LATERAL (
+  SELECT status FROM windlass.jobs
+  WHERE jobs.id = l.id AND jobs.due_at = l.due_at AND (cardinality($6::text[]) = 0 OR kind = ANY ($6)) OFFSET 0
+) j
 WHERE $4::boolean OR l.lane IS NULL ORDER BY l.due_at, l.id LIMIT (SELECT $7::bigint)

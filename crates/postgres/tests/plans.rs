@@ -27,11 +27,33 @@ const NONE: &str = "'00000000-0000-0000-0000-000000000000'";
 const ID: &str = "'01900000-0000-7000-8000-000000000010'";
 const CLAIM: &str = "text[], bigint, text, bytea, bigint, timestamptz, text[], timestamptz[], uuid[], bigint, bigint, boolean";
 const ENQUEUE: &str = "timestamptz, text[], uuid[], text[], text[], smallint[], timestamptz[], bigint[], int[], uuid[], \
-    text[], bigint[], bigint[], bigint[], text[], boolean[], text[], boolean[], bytea[], text[], text[]";
+    text[], bigint[], bigint[], bigint[], text[], boolean[], text[], boolean[], bytea[], text[], text[], bigint[]";
 /// Entries of the line of one queue and priority, from a place on.
 const DUE: &str = "Index Cond: ((queue = probe_1.queue) AND (priority = probe_1.priority) AND (due_at <= ";
 
 const PLANNED: &[Planned] = &[
+    ("slots", "text", "'default'", &["using jobs_pkey on jobs"]),
+    ("free_slots", "text", "'default'", &["using jobs_pkey on jobs"]),
+    ("take_slots", "uuid[]", "ARRAY['01900000-0000-7000-8000-000000000010'::uuid]", &["jobs_pkey"]),
+    ("adopt_slots", "text", "'default'", &["using jobs_pkey on jobs"]),
+    (
+        "lost",
+        "text, timestamptz, text[], bigint",
+        "'default', '2026-01-01Z', '{}', 10",
+        &["using jobs_pkey on jobs"],
+    ),
+    (
+        "lane_heads",
+        "text, int, bigint[], bigint[], timestamptz, text[], bigint",
+        "'default', 0, '{1,2}', '{1,1}', '2026-01-01Z', '{}', 5000",
+        &["using jobs_pkey on jobs"],
+    ),
+    (
+        "plain_heads",
+        "text, int, timestamptz, boolean, bigint, text[], bigint",
+        "'default', 0, '2026-01-01Z', true, 5000, '{}', 10",
+        &["using line_due on line", "using jobs_pkey on jobs"],
+    ),
     (
         "claim",
         CLAIM,
@@ -102,7 +124,7 @@ const PLANNED: &[Planned] = &[
         "enqueue",
         ENQUEUE,
         "NULL, '{api}', array_fill(ID::uuid, '{1000}'), '{default}', '{mail}', '{0}', '{}', \
-         '{}', '{3}', '{}', '{}', '{}', '{}', '{0}', '{}', '{f}', '{x}', '{t}', '{x}', '{}', '{}'",
+         '{}', '{3}', '{}', '{}', '{}', '{}', '{0}', '{}', '{f}', '{x}', '{t}', '{x}', '{}', '{}', '{}'",
         &["Insert on jobs", "Insert on job_events", "Function Scan on a"],
     ),
     (
