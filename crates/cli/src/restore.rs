@@ -22,7 +22,8 @@ pub async fn run(args: &RestoreArgs, settings: &Settings, out: &Out) -> Outcome 
         let id = JobId::parse(id)?;
         let (part, archived) = archived(client.store(), &archive, id).await?;
         let status = archived.job.status.as_str();
-        let request = Restore { events: archived.events, logs: archived.logs, actor: actor()? };
+        let Archived { events, logs, log_parts, .. } = archived;
+        let request = Restore { events, logs, log_parts, actor: actor()? };
         match client.store().restore(request, None).await? {
             Ok(_) => {}
             Err(Refusal::JobExists) => {

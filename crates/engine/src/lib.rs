@@ -43,6 +43,7 @@ mod mirror;
 mod offer;
 mod policy;
 mod profile;
+pub mod logs;
 pub mod prune;
 mod race;
 mod reach;

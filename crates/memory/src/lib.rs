@@ -35,6 +35,7 @@ mod follow;
 mod index;
 mod lease;
 mod list;
+mod logs;
 mod operate;
 mod registry;
 mod retention;

@@ -24,6 +24,7 @@ mod follow;
 mod lease;
 mod limits;
 mod list;
+mod logs;
 mod lost;
 mod migrate;
 mod notify;

@@ -20,6 +20,7 @@ mod feed;
 mod follow;
 mod lease;
 mod list;
+mod logs;
 mod migrate;
 mod operate;
 mod poll;

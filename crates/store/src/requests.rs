@@ -11,6 +11,7 @@ pub use windlass_core::registry::{
     DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, Remember, RevokeAccessKey,
     WriteAudit,
 };
+pub use windlass_core::logs::{LogRange, MoveLogs};
 pub use windlass_core::retention::{ForgetTombstones, Restore, Tombstone};
 pub use windlass_core::schedule::{
     Applied, ApplySchedules, FireSchedule, MissedLimits, PauseSchedule, PutSchedule, RemoveSchedule,
@@ -34,7 +35,7 @@ use windlass_core::unique::Scope;
 use windlass_core::wait::{ApprovalStatus, Vote};
 use windlass_core::{
     Actor, Answer, Approval, ApprovalId, Blocked, Count, Done, Event, Facts, FeedCursor, Filter, Fingerprint,
-    Job, JobId, Key, Lease, LeaseMs, LogLine, Metadata, Name, NewJob, Outcome, Payload, Queue, Secret,
+    Job, JobId, Key, Lease, LeaseMs, LogLine, LogPart, Metadata, Name, NewJob, Outcome, Payload, Queue, Secret,
     Status, Timestamp, Token, Version, Wake, Who,
 };
 
@@ -540,8 +541,21 @@ pub struct Archived {
     pub job: Job,
     /// Its log.
     pub events: Vec<Event>,
-    /// Its log lines.
+    /// Its log lines that are in the store.
     pub logs: Vec<LogLine>,
+    /// Where its older lines are.
+    pub log_parts: Vec<LogPart>,
+}
+
+/// Jobs with old log lines to find.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadOldLogs {
+    /// Lines older than this.
+    pub before: Timestamp,
+    /// Behind this line's time and job; from the oldest when absent.
+    pub after: Option<(Timestamp, JobId)>,
+    /// At most 1,000.
+    pub limit: usize,
 }
 
 /// Finished jobs to remove, each at the version that was archived.
