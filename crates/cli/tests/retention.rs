@@ -221,7 +221,8 @@ fn an_archived_job_is_shown_and_restored() {
         assert!(code == 3 && told.contains("was archived in jobs-"), "{told}");
         assert_eq!(run(&["restore", &id, "--archive", &archive]).0, 3);
         std::fs::rename(place.folder().join("away"), &archive).unwrap();
-        assert_eq!(json(&["restore", &id, "--archive", &archive])["status"], "completed");
+        let restored = json(&["restore", &id, "--archive", &archive]);
+        assert_eq!((&restored["status"], &restored["left_out"]), (&json!("completed"), &json!([])));
         let back = json(&["jobs", "show", &id]);
         for member in ["status", "payload", "result", "finished_at", "tags", "attempt"] {
             assert_eq!(back[member], before[member], "{member}");
@@ -259,7 +260,8 @@ fn old_log_lines_are_read_from_the_archive_as_before() {
             client.post(&format!("/v1/jobs/{id}/logs"), &body).unwrap().is(201);
         };
         print(&mut client, &lines);
-        let page = |client: &mut Client, query: &str| client.get(&format!("/v1/jobs/{id}/logs{query}")).unwrap();
+        let page =
+            |client: &mut Client, query: &str| client.get(&format!("/v1/jobs/{id}/logs{query}")).unwrap();
         let before = page(&mut client, "?limit=1000").is(200);
         assert_eq!(before["lines"].as_array().map(Vec::len), Some(250));
         let state = client.get("/v1/settings").unwrap().is(200);
@@ -268,7 +270,9 @@ fn old_log_lines_are_read_from_the_archive_as_before() {
         let wish = json!({ "settings": { "log_bodies_kept": "1s" }, "expected_version": state["version"] });
         let set = client.send("PUT", "/v1/settings", "", &wish.to_string()).unwrap().is(200);
         assert_eq!(set["settings"]["log_bodies_kept"], 1);
-        until("they are archived", || files(&archive, "zst").len() == 1 && files(&archive, "pending").is_empty());
+        until("they are archived", || {
+            files(&archive, "zst").len() == 1 && files(&archive, "pending").is_empty()
+        });
         assert_eq!(page(&mut client, "?limit=1000").is(200), before, "as before");
         let middle = page(&mut client, "?after=99&limit=3").is(200);
         assert_eq!(middle["lines"], json!(before["lines"].as_array().unwrap()[99..102]), "the same cursors");
@@ -296,5 +300,44 @@ fn old_log_lines_are_read_from_the_archive_as_before() {
         let rest = page(&mut away.client(), "?after=250").is(200);
         assert_eq!(rest["lines"][0]["line"], "last", "what is in the database can be read");
         place.is_sound();
+        drop(away);
+        // A job whose older lines moved goes and comes back; without their file, they are named.
+        place.command(&["jobs", "cancel", &id, "--force"]).status().unwrap();
+        // Nothing goes before the reader that adds up stats has seen it.
+        let served = serve(&place, &archive);
+        let prune = ["prune", "--older-than", "0s", "--archive", &folder];
+        until("it is removed", || run(&prune).1.contains("1 jobs were removed"));
+        drop(served);
+        let (code, shown) = run(&["jobs", "logs", &id, "--archive", &folder]);
+        assert!(code == 0 && shown.contains("line 1\n") && shown.contains("last"), "{shown}");
+        let is_of_lines = |path: &PathBuf| path.to_string_lossy().contains("logs-");
+        for path in files(&archive, "zst").into_iter().filter(is_of_lines) {
+            std::fs::remove_file(path).unwrap();
+        }
+        let (code, told) = run(&["restore", &id, "--archive", &folder]);
+        assert!(code == 0 && told.contains("log lines 1 to 250 are in logs-"), "{told}");
     }
+}
+
+/// T9: a mistyped archive is no new archive: nothing is removed, and the doctor names it.
+#[test]
+fn a_mistyped_archive_is_not_made() {
+    let place = Place::sqlite();
+    let typo = place.folder().join("archvie").join("jobs");
+    let served = serve(&place, &typo);
+    let ids = ended(&mut served.client(), 1, &json!(1));
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    keep(&mut served.client(), "1s");
+    until("it is said", || served.log().contains("there is no folder"));
+    assert!(is_here(&mut served.client(), &ids[0]) && !typo.parent().unwrap().exists(), "{}", served.log());
+    drop(served);
+    let doctor = |folder: &Path| {
+        let folder = folder.display().to_string();
+        let ran = place.command(&["doctor", "--json", "--archive", &folder]).output().unwrap();
+        let found: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        let all = found["findings"].as_array().unwrap();
+        all.iter().find(|one| one["check"] == "archive").unwrap()["level"].clone()
+    };
+    assert_eq!(doctor(&typo), "problem");
+    assert_eq!(doctor(&place.folder().join("new")), "warning");
 }

@@ -129,7 +129,11 @@ pub async fn lines_are_moved_by_the_leader_alone(bed: Bed) {
     let held = bed.a_held_job("w", at(0)).await;
     let id = held.job.id;
     logs(&bed, &held, &["one"], 1).await;
-    assert_eq!(moves(&bed, 1, "a", vec![range(id, 1, 1)], 1).await, Err(Refusal::StaleEpoch(0)), "nobody leads");
+    assert_eq!(
+        moves(&bed, 1, "a", vec![range(id, 1, 1)], 1).await,
+        Err(Refusal::StaleEpoch(0)),
+        "nobody leads"
+    );
     let epoch = leads(&bed, 1).await;
     for wrong in [epoch - 1, epoch + 1] {
         let refused = moves(&bed, wrong, "a", vec![range(id, 1, 1)], 2).await;

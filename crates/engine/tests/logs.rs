@@ -120,7 +120,12 @@ async fn leads(bed: &Bed) -> i64 {
     bed.store.acquire_term(wish, None).await.expect("the store").expect("free").epoch
 }
 
-async fn moves(bed: &Bed, archive: &Directory, epoch: i64, before: Timestamp) -> Result<MovedLogs, PruneError> {
+async fn moves(
+    bed: &Bed,
+    archive: &Directory,
+    epoch: i64,
+    before: Timestamp,
+) -> Result<MovedLogs, PruneError> {
     let mover = LogMover::new(Arc::clone(&bed.store), Arc::new(archive.clone()), epoch);
     let mut done = MovedLogs::default();
     mover.run(before, &mut done).await.map(|()| done)

@@ -43,7 +43,8 @@ impl Tx<'_> {
         // Lines are written under the job's lock.
         let locked = self.lock_free_rows(&ids).await?;
         let (mut jobs, mut firsts, mut lasts) = (Vec::new(), Vec::new(), Vec::new());
-        let is_free = |range: &&LogRange| range.check().is_ok() && matches!(locked.get(&range.job), Some(Ok(_)));
+        let is_free =
+            |range: &&LogRange| range.check().is_ok() && matches!(locked.get(&range.job), Some(Ok(_)));
         for range in request.ranges.iter().filter(is_free) {
             jobs.push(uuid(range.job));
             firsts.push(range.first);

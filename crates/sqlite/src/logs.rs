@@ -12,7 +12,9 @@ impl Db<'_> {
         let (at, job) = request.after.unwrap_or(first);
         let limit = crate::list::page(request.limit);
         let params = (request.before.as_micros(), at.as_micros(), job.as_bytes(), limit);
-        self.all(sql!("old_logs"), params, |r| Ok((Timestamp::from_micros(r.get(0)?), JobId::from_bytes(r.get(1)?))))
+        self.all(sql!("old_logs"), params, |r| {
+            Ok((Timestamp::from_micros(r.get(0)?), JobId::from_bytes(r.get(1)?)))
+        })
     }
 
     pub(crate) fn log_parts(&self, job: JobId) -> Tried<Vec<LogPart>> {

@@ -5,13 +5,13 @@ pub use windlass_core::approve::{Ask, Asked, CastVote};
 pub use windlass_core::dispatch::{Candidate, Unassigned};
 pub use windlass_core::enqueue::{BatchRefusal, Enqueue, Enqueued};
 pub use windlass_core::follow::{Advance, Findings, Place, RebuildStats};
+pub use windlass_core::logs::{LogRange, MoveLogs};
 pub use windlass_core::operate::{Cancel, Fork, Redrive};
 pub use windlass_core::problem::{Problem, ProblemState, PutProblem, Sighting};
 pub use windlass_core::registry::{
     DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, Remember, RevokeAccessKey,
     WriteAudit,
 };
-pub use windlass_core::logs::{LogRange, MoveLogs};
 pub use windlass_core::retention::{ForgetTombstones, Restore, Tombstone};
 pub use windlass_core::schedule::{
     Applied, ApplySchedules, FireSchedule, MissedLimits, PauseSchedule, PutSchedule, RemoveSchedule,
@@ -35,8 +35,8 @@ use windlass_core::unique::Scope;
 use windlass_core::wait::{ApprovalStatus, Vote};
 use windlass_core::{
     Actor, Answer, Approval, ApprovalId, Blocked, Count, Done, Event, Facts, FeedCursor, Filter, Fingerprint,
-    Job, JobId, Key, Lease, LeaseMs, LogLine, LogPart, Metadata, Name, NewJob, Outcome, Payload, Queue, Secret,
-    Status, Timestamp, Token, Version, Wake, Who,
+    Job, JobId, Key, Lease, LeaseMs, LogLine, LogPart, Metadata, Name, NewJob, Outcome, Payload, Queue,
+    Secret, Status, Timestamp, Token, Version, Wake, Who,
 };
 
 /// The moment a verb happens at. `None` is the store's own clock; tests bring their own.

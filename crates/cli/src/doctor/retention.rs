@@ -56,7 +56,10 @@ async fn of_logs(store: &Arc<dyn Store>, now: Timestamp, kept_ms: i64) -> Outcom
         None => ok("log lines", "no log line is here that should be in the archive"),
         Some((at, job)) => warning(
             "log lines",
-            format!("log lines should be in the archive, one of which job {job} printed {} ago", ago(*at, now)),
+            format!(
+                "log lines should be in the archive, one of which job {job} printed {} ago",
+                ago(*at, now)
+            ),
             "start `windlass serve --archive DIR`, or see in its log why the server that leads moves nothing",
         ),
     })
@@ -65,16 +68,36 @@ async fn of_logs(store: &Arc<dyn Store>, now: Timestamp, kept_ms: i64) -> Outcom
 /// Whether the archive is there, as far as this machine can see.
 async fn of_archive(settings: &Settings) -> Finding {
     let Some(archive) = settings.archive() else {
-        let found = "jobs or log lines are to be archived before they are removed, and no archive is named here";
+        let found =
+            "jobs or log lines are to be archived before they are removed, and no archive is named here";
         return warning(
             "archive",
             found,
             "name the folder of your servers with --archive or WINDLASS_ARCHIVE",
         );
     };
+    let folder = std::path::Path::new(settings.archive.as_ref().map_or("", |archive| archive.value.as_str()));
+    // A parent of nothing is the folder that this runs in.
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if !folder.exists() && parent.is_some_and(|parent| !parent.is_dir()) {
+        return problem(
+            "archive",
+            format!("there is no folder {}, nor one around it: nothing goes there", archive.place()),
+            "name the right folder, mount its disk, or make the folder if the archive is to begin there",
+        );
+    }
+    if !folder.exists() {
+        return warning(
+            "archive",
+            format!("{} is not there; it is made when the first file is written", archive.place()),
+            "if there should be files already, name the right folder or mount its disk",
+        );
+    }
     match archive.list().await {
         Ok(names) => {
-            let of = |what: &str| names.iter().filter(|name| name.starts_with(what) && name.ends_with(".zst")).count();
+            let of = |what: &str| {
+                names.iter().filter(|name| name.starts_with(what) && name.ends_with(".zst")).count()
+            };
             let (jobs, logs) = (of("jobs-"), of("logs-"));
             ok("archive", format!("{} holds {jobs} files of jobs and {logs} of log lines", archive.place()))
         }

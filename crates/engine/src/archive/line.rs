@@ -121,7 +121,12 @@ mod tests {
             [LogLine { n: 1, at: Timestamp::from_micros(9), attempt: 1, line: "a\n\"b\"".to_owned() }];
         let job = Job::created(&log[0]).unwrap();
         let moved = LogPart { first: 1, last: 4, part: "logs-1".to_owned() };
-        let line = line(&Archived { job, events: log.to_vec(), logs: lines.to_vec(), log_parts: vec![moved.clone()] });
+        let line = line(&Archived {
+            job,
+            events: log.to_vec(),
+            logs: lines.to_vec(),
+            log_parts: vec![moved.clone()],
+        });
         assert!(!line.contains(['\n', '\r']), "{line}");
         assert!(line.contains("\"payload\":{\"b\":1, \"a\":2}"), "byte for byte: {line}");
         let read: Value = serde_json::from_str(&line).unwrap();

@@ -31,7 +31,11 @@ impl LogSegment {
     /// If the archive cannot be written.
     pub async fn forget(&self, archive: &dyn Archive, waiting: &[LogRange]) -> Result<(), ArchiveError> {
         let note = note_of(&self.name);
-        if waiting.is_empty() { archive.remove(&note).await } else { archive.put(&note, noted(waiting)).await }
+        if waiting.is_empty() {
+            archive.remove(&note).await
+        } else {
+            archive.put(&note, noted(waiting)).await
+        }
     }
 }
 
@@ -47,7 +51,13 @@ impl LogSegmentWriter {
     pub fn add(&mut self, job: JobId, lines: &[LogLine]) {
         let (Some(first), Some(last)) = (lines.first(), lines.last()) else { return };
         let entries: Vec<Value> = lines.iter().map(log_entry).collect();
-        let line = format!("{}\"first\":{},\"last\":{},\"logs\":{}}}\n", head(job), first.n, last.n, Value::from(entries));
+        let line = format!(
+            "{}\"first\":{},\"last\":{},\"logs\":{}}}\n",
+            head(job),
+            first.n,
+            last.n,
+            Value::from(entries)
+        );
         self.lines.extend_from_slice(line.as_bytes());
         self.ranges.push(LogRange { job, first: first.n, last: last.n });
     }
