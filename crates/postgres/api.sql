@@ -485,6 +485,7 @@ BEGIN
   WITH removed AS (DELETE FROM windlass.job_events WHERE job_id = ANY (gone) RETURNING seq)
   UPDATE windlass.store SET purged_seq = last FROM (SELECT max(seq) AS last FROM removed) r WHERE last > purged_seq;
   DELETE FROM windlass.job_logs WHERE job_id = ANY (gone);
+  DELETE FROM windlass.job_log_parts WHERE job_id = ANY (gone);
   DELETE FROM windlass.approvals WHERE job_id = ANY (gone);
   DELETE FROM windlass.jobs WHERE id = ANY (gone);
   PERFORM set_config('windlass_guard.purging', 'off', true);

@@ -107,6 +107,16 @@ TABLE job_keys (
   CONSTRAINT job_keys_pkey PRIMARY KEY (scope, key)
 )
 
+TABLE job_log_parts (
+  job_id uuid NOT NULL,
+  first_n bigint NOT NULL,
+  last_n bigint NOT NULL,
+  part text NOT NULL,
+  moved_at timestamp with time zone NOT NULL,
+  CONSTRAINT job_log_parts_check CHECK (((first_n >= 1) AND (last_n >= first_n))),
+  CONSTRAINT job_log_parts_pkey PRIMARY KEY (job_id, first_n)
+)
+
 TABLE job_logs (
   job_id uuid NOT NULL,
   n bigint NOT NULL,
@@ -362,6 +372,7 @@ INDEX job_events_seq ON job_events USING btree (seq) WITH (deduplicate_items=off
 INDEX job_events_tags ON job_events USING gin (tags) WHERE (tags IS NOT NULL)
 INDEX job_keys_expiry ON job_keys USING btree (expires_at) WHERE (expires_at IS NOT NULL)
 INDEX job_keys_job ON job_keys USING btree (job_id)
+INDEX job_logs_age ON job_logs USING btree (at, job_id)
 INDEX jobs_assigned ON jobs USING btree (assigned_to, id) WITH (deduplicate_items=off) WHERE (assigned_to IS NOT NULL)
 INDEX jobs_dead ON jobs USING btree (dead, dead_at, id) WITH (deduplicate_items=off) WHERE (dead IS NOT NULL)
 INDEX jobs_deadline ON jobs USING btree (deadline_at, id) WITH (deduplicate_items=off) WHERE (deadline_at IS NOT NULL)

@@ -81,6 +81,16 @@ CREATE TABLE job_keys (
   PRIMARY KEY (scope, key)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE job_log_parts (
+  job_id   BLOB    NOT NULL,
+  first_n  INTEGER NOT NULL,
+  last_n   INTEGER NOT NULL,
+  part     TEXT    NOT NULL,
+  moved_at INTEGER NOT NULL,
+  PRIMARY KEY (job_id, first_n),
+  CHECK (first_n >= 1 AND last_n >= first_n)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE job_logs (
   job_id  BLOB    NOT NULL,
   n       INTEGER NOT NULL,
@@ -301,6 +311,8 @@ CREATE UNIQUE INDEX job_events_version ON job_events (job_id, version);
 CREATE INDEX job_keys_expiry ON job_keys (expires_at) WHERE expires_at IS NOT NULL;
 
 CREATE INDEX job_keys_job ON job_keys (job_id);
+
+CREATE INDEX job_logs_age ON job_logs (at, job_id);
 
 CREATE INDEX job_tags_job ON job_tags (job_id);
 

@@ -201,16 +201,28 @@ fn an_archived_job_is_shown_and_restored() {
         assert_eq!((&through["archived"], &through["payload"]["to"]), (&json!(true), &json!("ann")));
         let early = served.client().get(&format!("/v1/jobs/{id}?at_version=1")).unwrap().is(200);
         assert_eq!((&early["status"], &early["archived"]), (&json!("pending"), &json!(true)));
-        let log = served.client().get(&format!("/v1/jobs/{id}/events")).unwrap();
-        let gone = log.refused(410, "job_purged");
-        assert!(gone["archive"].as_str().unwrap().starts_with("jobs-"), "{gone}");
+        let path = |what: &str| format!("/v1/jobs/{id}/{what}");
+        let log = served.client().get(&path("events")).unwrap().is(200);
+        assert_eq!(log, events, "its log comes from the archive too");
+        let newest = served.client().get(&path("events?order=desc&limit=1")).unwrap().is(200);
+        assert_eq!((&newest["events"][0], &newest["next_after"]), (&events["events"][2], &json!(3)));
+        let rest = served.client().get(&path("events?after=1&limit=1")).unwrap().is(200);
+        assert_eq!((&rest["events"][0], &rest["next_after"]), (&events["events"][1], &json!(2)));
+        let lines = served.client().get(&path("logs")).unwrap().is(200);
+        assert_eq!(lines["lines"][0]["line"], "said", "{lines}");
         drop(served);
+        for what in ["events", "logs"] {
+            let (code, told) = run(&["jobs", what, &id]);
+            assert!(code == 3 && told.contains("was archived in jobs-"), "without the archive: {told}");
+            assert_eq!(run(&["jobs", what, &id, "--archive", &archive]).0, 0);
+        }
         std::fs::rename(&archive, place.folder().join("away")).unwrap();
         let (code, told) = run(&["jobs", "show", &id, "--archive", &archive]);
         assert!(code == 3 && told.contains("was archived in jobs-"), "{told}");
         assert_eq!(run(&["restore", &id, "--archive", &archive]).0, 3);
         std::fs::rename(place.folder().join("away"), &archive).unwrap();
-        assert_eq!(json(&["restore", &id, "--archive", &archive])["status"], "completed");
+        let restored = json(&["restore", &id, "--archive", &archive]);
+        assert_eq!((&restored["status"], &restored["left_out"]), (&json!("completed"), &json!([])));
         let back = json(&["jobs", "show", &id]);
         for member in ["status", "payload", "result", "finished_at", "tags", "attempt"] {
             assert_eq!(back[member], before[member], "{member}");
@@ -228,4 +240,104 @@ fn an_archived_job_is_shown_and_restored() {
         json(&["prune", "--older-than", "0s", "--archive", &archive]);
         assert_eq!(json(&["jobs", "show", &id, "--archive", &archive])["version"], json!(4));
     }
+}
+
+/// R11, R15: log lines older than the setting are in the archive and read as before, through the API and the command line; a
+/// server that cannot read the archive says so and shows no gap.
+#[test]
+fn old_log_lines_are_read_from_the_archive_as_before() {
+    for place in [Place::sqlite(), Place::postgres()] {
+        let archive = place.folder().join("archive");
+        let served = serve(&place, &archive);
+        let mut client = served.client();
+        let made = client.post("/v1/jobs", &json!({ "kind": "prints" })).unwrap().is(201);
+        let id = made["job"]["id"].as_str().unwrap().to_owned();
+        let claim = json!({ "queues": ["default"], "worker_id": "w", "lease": "1h" });
+        let token = client.post("/v1/claim", &claim).unwrap().is(200)["jobs"][0]["lease"]["token"].clone();
+        let lines: Vec<String> = (1..=250).map(|n| format!("line {n}")).collect();
+        let print = |client: &mut Client, lines: &[String]| {
+            let body = json!({ "lease_token": token, "lines": lines });
+            client.post(&format!("/v1/jobs/{id}/logs"), &body).unwrap().is(201);
+        };
+        print(&mut client, &lines);
+        let page =
+            |client: &mut Client, query: &str| client.get(&format!("/v1/jobs/{id}/logs{query}")).unwrap();
+        let before = page(&mut client, "?limit=1000").is(200);
+        assert_eq!(before["lines"].as_array().map(Vec::len), Some(250));
+        let state = client.get("/v1/settings").unwrap().is(200);
+        assert_eq!(state["settings"]["log_bodies_kept"], Value::Null, "for ever, unless it is set");
+        std::thread::sleep(std::time::Duration::from_millis(1_100));
+        let wish = json!({ "settings": { "log_bodies_kept": "1s" }, "expected_version": state["version"] });
+        let set = client.send("PUT", "/v1/settings", "", &wish.to_string()).unwrap().is(200);
+        assert_eq!(set["settings"]["log_bodies_kept"], 1);
+        until("they are archived", || {
+            files(&archive, "zst").len() == 1 && files(&archive, "pending").is_empty()
+        });
+        assert_eq!(page(&mut client, "?limit=1000").is(200), before, "as before");
+        let middle = page(&mut client, "?after=99&limit=3").is(200);
+        assert_eq!(middle["lines"], json!(before["lines"].as_array().unwrap()[99..102]), "the same cursors");
+        print(&mut client, &["last".to_owned()]);
+        let end = page(&mut client, "?after=249").is(200);
+        assert_eq!((&end["lines"][0]["n"], &end["lines"][1]["n"]), (&json!(250), &json!(251)));
+        let metrics = client.get("/metrics").unwrap().text;
+        assert!(metrics.contains("windlass_retention_log_lines_total 250"), "{metrics}");
+        drop(served);
+        let run = |words: &[&str]| {
+            let ran = place.command(words).output().unwrap();
+            let text = String::from_utf8_lossy(&[ran.stdout, ran.stderr].concat()).into_owned();
+            (ran.status.code().unwrap(), text)
+        };
+        let folder = archive.display().to_string();
+        let (code, shown) = run(&["jobs", "logs", &id, "--archive", &folder]);
+        assert!(code == 0 && shown.contains("line 1\n") && shown.contains("line 250"), "{shown}");
+        let (code, told) = run(&["jobs", "logs", &id]);
+        assert!(code == 5 && told.contains("lines 1 to 250 are in logs-"), "{code}: {told}");
+        let (_, found) = run(&["doctor", "--archive", &folder]);
+        assert!(found.contains("files of jobs and 1 of log lines"), "{found}");
+        let away = serve(&place, &place.folder().join("elsewhere"));
+        let refused = page(&mut away.client(), "").refused(503, "archive_unavailable");
+        assert_eq!((&refused["first"], &refused["last"]), (&json!(1), &json!(250)), "{refused}");
+        let rest = page(&mut away.client(), "?after=250").is(200);
+        assert_eq!(rest["lines"][0]["line"], "last", "what is in the database can be read");
+        place.is_sound();
+        drop(away);
+        // A job whose older lines moved goes and comes back; without their file, they are named.
+        place.command(&["jobs", "cancel", &id, "--force"]).status().unwrap();
+        // Nothing goes before the reader that adds up stats has seen it.
+        let served = serve(&place, &archive);
+        let prune = ["prune", "--older-than", "0s", "--archive", &folder];
+        until("it is removed", || run(&prune).1.contains("1 jobs were removed"));
+        drop(served);
+        let (code, shown) = run(&["jobs", "logs", &id, "--archive", &folder]);
+        assert!(code == 0 && shown.contains("line 1\n") && shown.contains("last"), "{shown}");
+        let is_of_lines = |path: &PathBuf| path.to_string_lossy().contains("logs-");
+        for path in files(&archive, "zst").into_iter().filter(is_of_lines) {
+            std::fs::remove_file(path).unwrap();
+        }
+        let (code, told) = run(&["restore", &id, "--archive", &folder]);
+        assert!(code == 0 && told.contains("log lines 1 to 250 are in logs-"), "{told}");
+    }
+}
+
+/// T9: a mistyped archive is no new archive: nothing is removed, and the doctor names it.
+#[test]
+fn a_mistyped_archive_is_not_made() {
+    let place = Place::sqlite();
+    let typo = place.folder().join("archvie").join("jobs");
+    let served = serve(&place, &typo);
+    let ids = ended(&mut served.client(), 1, &json!(1));
+    std::thread::sleep(std::time::Duration::from_millis(1_100));
+    keep(&mut served.client(), "1s");
+    until("it is said", || served.log().contains("there is no folder"));
+    assert!(is_here(&mut served.client(), &ids[0]) && !typo.parent().unwrap().exists(), "{}", served.log());
+    drop(served);
+    let doctor = |folder: &Path| {
+        let folder = folder.display().to_string();
+        let ran = place.command(&["doctor", "--json", "--archive", &folder]).output().unwrap();
+        let found: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        let all = found["findings"].as_array().unwrap();
+        all.iter().find(|one| one["check"] == "archive").unwrap()["level"].clone()
+    };
+    assert_eq!(doctor(&typo), "problem");
+    assert_eq!(doctor(&place.folder().join("new")), "warning");
 }

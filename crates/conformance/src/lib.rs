@@ -24,6 +24,7 @@ pub mod lanes;
 pub mod lease;
 pub mod limit;
 pub mod list;
+pub mod logs;
 pub mod operate;
 pub mod registry;
 pub mod retention;
@@ -102,6 +103,7 @@ macro_rules! suite {
         $crate::feed_laws!($($make)*);
         $crate::follow_laws!($($make)*);
         $crate::retention_laws!($($make)*);
+        $crate::logs_laws!($($make)*);
         $crate::registry_laws!($($make)*);
         $crate::faults_laws!($($make)*);
     };

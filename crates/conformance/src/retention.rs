@@ -358,8 +358,8 @@ pub async fn tombstones_are_forgotten_by_the_leader_alone(bed: Bed) {
 }
 
 fn restore(archived: &Archived) -> Restore {
-    let Archived { events, logs, .. } = archived.clone();
-    Restore { events, logs, actor: Actor::engine() }
+    let Archived { events, logs, log_parts, .. } = archived.clone();
+    Restore { events, logs, log_parts, actor: Actor::engine() }
 }
 
 /// T9: row, log and log lines are as they were, and one event says that it came back.

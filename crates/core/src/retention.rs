@@ -6,6 +6,7 @@ use crate::ids::JobId;
 use crate::job::{Job, Version};
 use crate::limits::{self, HORIZON_MS, Invalid};
 use crate::list::Filter;
+use crate::logs::LogPart;
 use crate::name::{Actor, Name};
 use crate::refusal::Refusal;
 use crate::registry::LogLine;
@@ -123,8 +124,10 @@ impl ForgetTombstones {
 pub struct Restore {
     /// Its log, whole.
     pub events: Vec<Event>,
-    /// Its log lines.
+    /// Its log lines, but for those that had moved to the archive before.
     pub logs: Vec<LogLine>,
+    /// Where those are.
+    pub log_parts: Vec<LogPart>,
     /// Who.
     pub actor: Actor,
 }

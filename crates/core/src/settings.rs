@@ -52,6 +52,8 @@ pub struct Settings {
     pub retention_archive: bool,
     /// How long it is known of a removed job where it was archived, in milliseconds; for ever when absent.
     pub tombstones_kept_ms: Option<i64>,
+    /// How long log lines stay in the database before they move to the archive, in milliseconds; for ever when absent.
+    pub log_bodies_kept_ms: Option<i64>,
 }
 
 impl Default for Settings {
@@ -67,6 +69,7 @@ impl Default for Settings {
             retention: Vec::new(),
             retention_archive: true,
             tombstones_kept_ms: None,
+            log_bodies_kept_ms: None,
         }
     }
 }
@@ -83,8 +86,10 @@ impl Settings {
         within_ms("trigger_events_kept", self.trigger_events_kept_ms, 60_000, HORIZON_MS)?;
         within_ms("webhook_tolerance", self.webhook_tolerance_ms, 1_000, 3_600_000)?;
         limits::within("webhooks_per_minute", self.webhooks_per_minute.into(), 1, WEBHOOKS_PER_MINUTE_MAX)?;
-        if let Some(kept_ms) = self.tombstones_kept_ms {
-            within_ms("tombstones_kept", kept_ms, 1_000, HORIZON_MS)?;
+        let kept =
+            [("tombstones_kept", self.tombstones_kept_ms), ("log_bodies_kept", self.log_bodies_kept_ms)];
+        for (name, kept_ms) in kept {
+            kept_ms.map(|kept_ms| within_ms(name, kept_ms, 1_000, HORIZON_MS)).transpose()?;
         }
         retention::check(&self.retention)
     }

@@ -4,13 +4,17 @@
 //! durable. Whatever dies in between, the next run finds the note: jobs that are in a segment are removed without being
 //! archived again. A job that is archived twice all the same, by two processes at once or because it changed, is known by
 //! its id and version.
+//!
+//! Log lines that are older than the settings say go the same way, in segments of their own, while their job stays.
 
 mod directory;
 mod line;
+mod logs;
 mod read;
 mod segment;
 
 pub use directory::Directory;
+pub use logs::{LogSegment, LogSegmentWriter, find_interrupted_logs, find_logs};
 pub use read::{find, find_anywhere};
 pub use segment::{Segment, SegmentWriter, find_interrupted, read_segment, segments};
 
@@ -23,7 +27,7 @@ use std::io;
 pub trait Archive: fmt::Debug + Send + Sync {
     /// Where it is, for people.
     fn place(&self) -> String;
-    /// Keeps an object, whole or not at all, and durably. The name is new.
+    /// Keeps an object, whole or not at all, and durably. One of this name, a note, is replaced.
     async fn put(&self, name: &str, bytes: Vec<u8>) -> Result<(), ArchiveError>;
     /// An object; none if there is none of this name.
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ArchiveError>;

@@ -38,6 +38,7 @@ mod heartbeat;
 mod holdings;
 mod lanes;
 mod leases;
+pub mod logs;
 mod metrics;
 mod mirror;
 mod offer;

@@ -186,7 +186,9 @@ impl Pruner {
             let after = logs.last().map_or(0, |log| log.n);
             let page = self.store.logs(ReadLogs { job: job.id, after, limit: 1_000 }, None).await?;
             if page.is_empty() {
-                return Ok(Archived { job, events, logs });
+                // After the lines: one that moves meanwhile is then in both places, never in neither.
+                let log_parts = self.store.log_parts(job.id, None).await?;
+                return Ok(Archived { job, events, logs, log_parts });
             }
             logs.extend(page);
         }

@@ -171,7 +171,7 @@ on_every_store! {
         for one in ended {
             let (jobs, archive) = (vec![(one.job.id, one.job.version)], Some("part".to_owned()));
             assert_eq!(bed.store.purge(Purge { jobs, archive }, None).await, Ok(vec![Ok(())]));
-            let restore = Restore { events: one.events, logs: one.logs, actor: Actor::engine() };
+            let restore = Restore { events: one.events, logs: one.logs, log_parts: one.log_parts, actor: Actor::engine() };
             bed.store.restore(restore, None).await.unwrap().unwrap();
         }
         agrees(&bed).await;

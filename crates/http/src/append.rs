@@ -1,6 +1,7 @@
 //! What is added to a job while it lives: notes, steps, log lines.
 
 use crate::app::known;
+use crate::archived;
 use crate::call::{Call, Reply, json, ok};
 use crate::codes;
 use crate::idempotency::once;
@@ -15,6 +16,7 @@ use utoipa::ToSchema;
 use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, PAYLOAD_MAX_BYTES, within};
 use windlass_core::step::{RecordedStep, RecordedWait, StepState};
 use windlass_core::{Invalid, Key, Name, Refusal, Token};
+use windlass_engine::logs::read_logs;
 use windlass_store::{Append, HolderReply, ReadLogs, RecordStep, WriteLogs};
 
 objects!(Note, StepBody);
@@ -260,7 +262,13 @@ pub(crate) async fn logs(call: Call) -> Reply {
     let job = call.job_id()?;
     let after = within("after", call.query.number("after")?.unwrap_or_default(), 0, i64::MAX)?;
     let limit = call.query.limit(100)?;
-    call.view(job).await?;
-    let lines = call.store().logs(ReadLogs { job, after, limit }, None).await?;
+    let request = ReadLogs { job, after, limit };
+    let lines = match call.seen(job).await? {
+        Some(_) => {
+            let archive = call.app.archive.as_deref();
+            read_logs(call.store(), archive, request).await?
+        }
+        None => archived::logs(&call, request).await?,
+    };
     ok(&LogsPage { lines: lines.into_iter().map(LogLineShape::from).collect() })
 }

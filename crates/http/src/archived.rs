@@ -1,24 +1,62 @@
 //! Jobs that left the store, answered from the archive while it can be read.
 
 use crate::call::{Call, Reply, ok};
+use crate::list::{EVENTS_MAX_BYTES, EventsPage};
 use crate::problem::Problem;
+use crate::wire::event::EventShape;
 use crate::wire::job::{Around, JobShape};
 use windlass_core::limits::within;
-use windlass_core::{Event, EventKind, Job, JobId, Metadata, Refusal, Version};
+use windlass_core::{Event, EventKind, Job, JobId, LogLine, Metadata, Refusal, Version};
 use windlass_engine::archive::find;
-use windlass_store::Archived;
+use windlass_engine::logs::with_parts;
+use windlass_store::{Archived, ReadEvents, ReadLogs};
 
 /// A job that is not in the store: as the archive has it, or why it is not there.
 pub(crate) async fn answer(call: &Call, id: JobId, version: Option<Version>) -> Reply {
-    let Some(archived) = archived(call, id).await? else {
-        return Err(call.missing(id).await?.into());
-    };
-    call.who.check_sees(&archived.job.queue)?;
+    let archived = found(call, id).await?;
     let version = version.unwrap_or(archived.job.version);
     within("at_version", version, 1, archived.job.version)?;
     let log = archived.events.get(..usize::try_from(version).unwrap_or_default()).unwrap_or_default();
     let shape = shape(log).ok_or(Refusal::NotFound)?;
     ok(&JobShape { archived: Some(true), ..shape })
+}
+
+/// The log of a job that is not in the store, as the archive has it.
+pub(crate) async fn events(call: &Call, request: ReadEvents) -> Reply {
+    let mut log = found(call, request.job).await?.events;
+    if request.newest_first {
+        log.reverse();
+        log.retain(|event| request.after == 0 || event.version < request.after);
+    } else {
+        log.retain(|event| event.version > request.after);
+    }
+    let mut bytes = 0;
+    let fits = log.iter().take(request.limit).take_while(|event| {
+        // One event at least, so that a reader goes on.
+        let is_room = bytes < EVENTS_MAX_BYTES;
+        bytes += event.payload.as_ref().map_or(0, |payload| payload.as_bytes().len());
+        is_room
+    });
+    let count = fits.count();
+    let next_after = log.get(count).and_then(|_| log[..count].last()).map(|event| event.version);
+    let events = log[..count].iter().map(EventShape::of).collect();
+    ok(&EventsPage { events, next_after })
+}
+
+/// The log lines of a job that is not in the store, as the archive has them.
+pub(crate) async fn logs(call: &Call, request: ReadLogs) -> Result<Vec<LogLine>, Problem> {
+    let Archived { mut logs, log_parts, .. } = found(call, request.job).await?;
+    logs.retain(|line| line.n > request.after);
+    Ok(with_parts(call.app.archive.as_deref(), logs, &log_parts, request).await?)
+}
+
+/// What the archive has of a removed job, if the caller may see it; else why it is not there.
+async fn found(call: &Call, id: JobId) -> Result<Archived, Problem> {
+    let Some(archived) = archived(call, id).await? else {
+        return Err(call.missing(id).await?.into());
+    };
+    call.who.check_sees(&archived.job.queue)?;
+    Ok(archived)
 }
 
 /// What the archive has of a removed job; none if it was not archived, or the archive cannot be read from here.

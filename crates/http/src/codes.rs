@@ -82,6 +82,7 @@ codes! {
     TOO_MANY_REQUESTS "too_many_requests" 429 "too many wrong attempts, or too much at once"
     INTERNAL "internal" 500 "the server made a mistake"
     JOB_UNREADABLE "job_unreadable" 500 "what is stored of the job does not read back"
+    ARCHIVE_UNAVAILABLE "archive_unavailable" 503 "what is asked for is in the archive, which cannot be read here"
     JOB_BUSY "job_busy" 503 "another transaction keeps the job locked; send the same request again"
     OUTCOME_UNKNOWN "outcome_unknown" 503 "the answer was lost; send the same request again"
     UNAVAILABLE "unavailable" 503 "the store does not answer"

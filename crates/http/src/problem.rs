@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use windlass_core::{Invalid, Refusal};
+use windlass_engine::logs::ReadLogsError;
 use windlass_store::{BatchRefusal, StoreError};
 
 /// Why a request was not carried out. Boxed, because every handler can answer one.
@@ -174,5 +175,19 @@ impl From<StoreError> for Problem {
         };
         problem.0.of_store = (!error.is_of_one_request()).then_some(why);
         problem.header(header::RETRY_AFTER, "1")
+    }
+}
+
+impl From<ReadLogsError> for Problem {
+    fn from(error: ReadLogsError) -> Self {
+        let told = error.to_string();
+        match error {
+            ReadLogsError::Store(error) => error.into(),
+            ReadLogsError::Away { part, .. } => Self::new(codes::ARCHIVE_UNAVAILABLE, told)
+                .with("archive", part.part)
+                .with("first", part.first)
+                .with("last", part.last),
+            _ => Self::new(codes::INTERNAL, told),
+        }
     }
 }

@@ -142,7 +142,7 @@ fn jobs() -> Vec<Route> {
             .may(V)
             .asks([param("after", Is::Number, "after this line"), LIMIT])
             .gives::<append::LogsPage>(200)
-            .refuses(&["not_found"]),
+            .refuses(&["not_found", "job_purged", "archive_unavailable"]),
         get("/v1/jobs/{id}/feed", "the events of a job as they come", feed::job_feed)
             .may(V)
             .asks([

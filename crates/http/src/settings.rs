@@ -52,6 +52,9 @@ pub(crate) struct SettingsWish {
     /// How long it is known of a removed job where it was archived; null is for ever.
     #[serde(default)]
     tombstones_kept: Option<Span>,
+    /// How long log lines stay in the database before they move to the archive; null is for ever.
+    #[serde(default)]
+    log_bodies_kept: Option<Span>,
 }
 
 /// How long some finished jobs are kept.
@@ -113,6 +116,7 @@ pub(crate) struct SettingsFields {
     retention: Vec<RuleFields>,
     retention_archive: bool,
     tombstones_kept: Option<Span>,
+    log_bodies_kept: Option<Span>,
 }
 
 /// How long some finished jobs are kept.
@@ -168,6 +172,7 @@ impl SettingsShape {
                 retention: settings.retention.into_iter().map(RuleFields::from).collect(),
                 retention_archive: settings.retention_archive,
                 tombstones_kept: settings.tombstones_kept_ms.map(Span::from_ms),
+                log_bodies_kept: settings.log_bodies_kept_ms.map(Span::from_ms),
             },
             version,
             changed_at: changed.as_ref().map(|(at, _)| Time(*at)),
@@ -199,6 +204,7 @@ pub(crate) async fn put(call: Call) -> Reply {
         retention: rules.collect::<Result<_, _>>()?,
         retention_archive: wish.retention_archive.unwrap_or(usual.retention_archive),
         tombstones_kept_ms: wish.tombstones_kept.map(Span::ms),
+        log_bodies_kept_ms: wish.log_bodies_kept.map(Span::ms),
     };
     let request = PutSettings { settings, expected_version, actor: call.actor() };
     let state = call.store().put_settings(request, None).await??;

@@ -83,7 +83,8 @@ impl State {
         for line in &request.lines {
             limits::text("line", line, LOG_LINE_MAX_BYTES)?;
         }
-        let last = entry.lines.last().map_or(0, |line| line.n);
+        let moved = entry.log_parts.last().map_or(0, |part| part.last);
+        let last = entry.lines.last().map_or(moved, |line| line.n);
         let (attempt, at) = (entry.job.attempt, now);
         let numbered = (last + 1..).zip(request.lines);
         entry.lines.extend(numbered.map(|(n, line)| LogLine { n, at, attempt, line }));

@@ -37,6 +37,7 @@ mod index;
 mod lanes;
 mod lease;
 mod list;
+mod logs;
 mod operate;
 mod registry;
 mod retention;

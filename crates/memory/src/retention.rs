@@ -19,6 +19,7 @@ impl State {
             job: entry.job.clone(),
             events: entry.events.clone(),
             logs: entry.lines.clone(),
+            log_parts: entry.log_parts.clone(),
         })
         .collect()
     }
@@ -52,6 +53,7 @@ impl State {
         self.create(row, request.events, now);
         if let Some(entry) = self.entries.get_mut(&id) {
             entry.lines = request.logs;
+            entry.log_parts = request.log_parts;
         }
         Ok(self.write(step))
     }

@@ -12,7 +12,7 @@ use windlass_core::retention::Tombstone;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Approval, ApprovalId, AuditEntry, Done, Event, EventKind, Facts, Job, JobId, Key, Life,
-    LogLine, Metadata, Name, Payload, Queue, Refusal, Status, Term, Timestamp, Version, Who, Worker,
+    LogLine, LogPart, Metadata, Name, Payload, Queue, Refusal, Status, Term, Timestamp, Version, Who, Worker,
 };
 
 /// A job with everything that goes when it goes.
@@ -27,6 +27,8 @@ pub(crate) struct Entry {
     pub keys: HashMap<Key, Version>,
     /// Its log lines.
     pub lines: Vec<LogLine>,
+    /// Where lines are that moved to the archive.
+    pub log_parts: Vec<LogPart>,
     /// Its approvals, in the order of their first asking.
     pub approvals: Vec<ApprovalId>,
 }
@@ -183,6 +185,7 @@ impl State {
             seqs: Vec::with_capacity(events.len()),
             keys: HashMap::new(),
             lines: Vec::new(),
+            log_parts: Vec::new(),
             approvals: Vec::new(),
         };
         self.entries.insert(id, Box::new(entry));

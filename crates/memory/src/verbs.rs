@@ -6,7 +6,7 @@ use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Fingerprint, Job, JobId, Life, LogLine,
-    Name, Refusal, Term, TriggerEventId, Who, Worker,
+    LogPart, Name, Refusal, Term, Timestamp, TriggerEventId, Who, Worker,
 };
 use windlass_store::*;
 
@@ -133,6 +133,9 @@ verbs! {
         purged(JobId) -> Option<Tombstone>;
         restore(Restore) -> Answer;
         forget_tombstones(ForgetTombstones) -> Result<usize, Refusal>;
+        old_logs(ReadOldLogs) -> Vec<(Timestamp, JobId)>;
+        move_logs(MoveLogs) -> Result<Vec<Result<(), Refusal>>, Refusal>;
+        log_parts(JobId) -> Vec<LogPart>;
     }
     Registry {
         put_queue(PutQueue) -> Result<(), Refusal>;

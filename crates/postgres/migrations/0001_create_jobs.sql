@@ -237,6 +237,19 @@ CREATE TABLE windlass.job_logs (
   line    text        NOT NULL,
   PRIMARY KEY (job_id, n)
 );
+-- Old lines are found by their age, and move to the archive.
+CREATE INDEX job_logs_age ON windlass.job_logs (at, job_id);
+
+-- Lines that moved to the archive: which, and to which part of it.
+CREATE TABLE windlass.job_log_parts (
+  job_id   uuid        NOT NULL,
+  first_n  bigint      NOT NULL,
+  last_n   bigint      NOT NULL,
+  part     text        NOT NULL,
+  moved_at timestamptz NOT NULL,
+  PRIMARY KEY (job_id, first_n),
+  CHECK (first_n >= 1 AND last_n >= first_n)
+);
 
 -- What is left of jobs that were archived and removed.
 CREATE TABLE windlass.tombstones (
@@ -568,6 +581,12 @@ COMMENT ON COLUMN windlass.trigger_events.received_at IS 'When it came.';
 COMMENT ON COLUMN windlass.trigger_events.due_at IS 'When it is tried again; null once it is processed.';
 COMMENT ON COLUMN windlass.trigger_events.processed_at IS 'When its jobs were made; null before.';
 COMMENT ON COLUMN windlass.trigger_events.detail IS 'Its jobs, how often that failed and why, as JSON.';
+COMMENT ON TABLE windlass.job_log_parts IS 'Lines of jobs that moved to the archive.';
+COMMENT ON COLUMN windlass.job_log_parts.job_id IS 'Whose lines they are.';
+COMMENT ON COLUMN windlass.job_log_parts.first_n IS 'The number of the first of them.';
+COMMENT ON COLUMN windlass.job_log_parts.last_n IS 'The number of the last of them.';
+COMMENT ON COLUMN windlass.job_log_parts.part IS 'Which part of the archive holds them.';
+COMMENT ON COLUMN windlass.job_log_parts.moved_at IS 'When they moved.';
 COMMENT ON TABLE windlass.tombstones IS 'What is left of jobs that were archived and removed.';
 COMMENT ON COLUMN windlass.tombstones.job_id IS 'Which job.';
 COMMENT ON COLUMN windlass.tombstones.status IS 'How it had ended.';

@@ -26,6 +26,7 @@ mod lanes;
 mod lease;
 mod limits;
 mod list;
+mod logs;
 mod lost;
 mod migrate;
 mod notify;

@@ -61,7 +61,8 @@ impl Db<'_> {
         if (events.len() as i64) < job.version && self.job(job.id).await?.is_none() {
             return Ok(None);
         }
-        Ok(Some(Archived { job, events, logs }))
+        let log_parts = self.log_parts(&job.id, None).await?;
+        Ok(Some(Archived { job, events, logs, log_parts }))
     }
 }
 
@@ -112,6 +113,9 @@ impl Tx<'_> {
         for log in &request.logs {
             let lines = vec![log.line.as_str()];
             self.execute(sql!("write_log"), params![uuid(id), log.n, Ts(log.at), log.attempt, lines]).await?;
+        }
+        for part in &request.log_parts {
+            self.put_log_part(id, part, now).await?;
         }
         Ok(Ok(Done::Moved(step.job.version, step.job.status)))
     }

@@ -8,7 +8,7 @@ use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Fingerprint, Job, JobId, Life, LogLine,
-    Name, Refusal, Term, TriggerEventId, Who, Worker,
+    LogPart, Name, Refusal, Term, Timestamp, TriggerEventId, Who, Worker,
 };
 use windlass_store::*;
 
@@ -176,6 +176,9 @@ verbs! {
         write purge(Purge) -> Vec<Result<(), Refusal>>;
         write restore(Restore) -> Answer;
         write forget_tombstones(ForgetTombstones) -> Result<usize, Refusal>;
+        write move_logs(MoveLogs) -> Result<Vec<Result<(), Refusal>>, Refusal>;
+        read old_logs(ReadOldLogs) -> Vec<(Timestamp, JobId)> = old_logs;
+        read log_parts(JobId) -> Vec<LogPart> = log_parts;
         read archive(ReadArchive) -> Vec<Archived> = archive;
         read purged(JobId) -> Option<Tombstone> = purged;
     }

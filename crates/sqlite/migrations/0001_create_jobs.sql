@@ -157,6 +157,19 @@ CREATE TABLE job_logs (
   line    TEXT    NOT NULL,
   PRIMARY KEY (job_id, n)
 ) STRICT, WITHOUT ROWID;
+-- Old lines are found by their age, and move to the archive.
+CREATE INDEX job_logs_age ON job_logs (at, job_id);
+
+-- Lines that moved to the archive: which, and to which part of it.
+CREATE TABLE job_log_parts (
+  job_id   BLOB    NOT NULL,
+  first_n  INTEGER NOT NULL,
+  last_n   INTEGER NOT NULL,
+  part     TEXT    NOT NULL,
+  moved_at INTEGER NOT NULL,
+  PRIMARY KEY (job_id, first_n),
+  CHECK (first_n >= 1 AND last_n >= first_n)
+) STRICT, WITHOUT ROWID;
 
 -- What is left of jobs that were archived and removed.
 CREATE TABLE tombstones (

@@ -1,3 +1,4 @@
--- The last line's number.
+-- The last line's number, also if that line moved to the archive.
 -- ?1 job
-SELECT coalesce(max(n), 0) FROM job_logs WHERE job_id = ?1
+SELECT max(coalesce((SELECT max(n) FROM job_logs WHERE job_id = ?1), 0),
+  coalesce((SELECT max(last_n) FROM job_log_parts WHERE job_id = ?1), 0))

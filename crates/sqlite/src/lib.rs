@@ -22,6 +22,7 @@ mod follow;
 mod lanes;
 mod lease;
 mod list;
+mod logs;
 mod migrate;
 mod operate;
 mod poll;

@@ -36,7 +36,8 @@ impl Db<'_> {
             if page.is_empty() {
                 let through = (job.id.as_bytes(), 0, job.version.max(0));
                 let events = self.all(sql!("events"), through, row::readable_event)?;
-                return Ok(Archived { job, events, logs });
+                let log_parts = self.log_parts(job.id)?;
+                return Ok(Archived { job, events, logs, log_parts });
             }
             logs.extend(page);
         }
@@ -69,6 +70,9 @@ impl Tx<'_, '_> {
         for log in &request.logs {
             let line = (id.as_bytes(), log.n, log.at.as_micros(), log.attempt, &log.line);
             self.execute(sql!("write_log"), line)?;
+        }
+        for part in &request.log_parts {
+            self.put_log_part(id, part, now)?;
         }
         self.insert_job(&step.job, now)?;
         Ok(Ok(Done::Moved(step.job.version, step.job.status)))
@@ -109,6 +113,7 @@ impl Tx<'_, '_> {
         for statement in [
             sql!("purge_job_events"),
             sql!("purge_job_logs"),
+            sql!("purge_job_log_parts"),
             sql!("purge_job_tags"),
             sql!("purge_approvals"),
             sql!("purge_jobs"),

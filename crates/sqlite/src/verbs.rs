@@ -7,7 +7,7 @@ use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Fingerprint, Job, JobId, Life, LogLine,
-    Name, Refusal, Term, Timestamp, TriggerEventId, Who, Worker,
+    LogPart, Name, Refusal, Term, Timestamp, TriggerEventId, Who, Worker,
 };
 use windlass_store::fresh::wall_clock;
 use windlass_store::*;
@@ -140,6 +140,9 @@ verbs! {
         write purge(request: Purge) -> Vec<Result<(), Refusal>>;
         write restore(request: Restore) -> Answer;
         write forget_tombstones(request: ForgetTombstones) -> Result<usize, Refusal>;
+        write move_logs(request: MoveLogs) -> Result<Vec<Result<(), Refusal>>, Refusal>;
+        read old_logs(wish: ReadOldLogs) -> Vec<(Timestamp, JobId)> = |db, now| db.old_logs(&wish);
+        read log_parts(id: JobId) -> Vec<LogPart> = |db, now| db.log_parts(id);
         read archive(wish: ReadArchive) -> Vec<Archived> = |db, now| db.archive(wish);
         read purged(id: JobId) -> Option<Tombstone> = |db, now| db.purged(id);
     }

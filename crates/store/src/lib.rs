@@ -25,7 +25,7 @@ use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Fingerprint, Job, JobId, Life, LogLine,
-    Name, Refusal, Term, TriggerEventId, Who, Worker,
+    LogPart, Name, Refusal, Term, Timestamp, TriggerEventId, Who, Worker,
 };
 
 pub use clock::Clock;
@@ -396,6 +396,17 @@ pub trait Retention: Send + Sync {
         request: ForgetTombstones,
         now: Now,
     ) -> StoreResult<Result<usize, Refusal>>;
+    /// Jobs with old log lines, by the age of a line; a job may be named several times.
+    async fn old_logs(&self, request: ReadOldLogs, now: Now) -> StoreResult<Vec<(Timestamp, JobId)>>;
+    /// Removes log lines that a part of the archive holds and leaves where they are, under the leader's epoch; each range
+    /// for itself. Repeated, it changes nothing; lines that are not all here are refused as `NotFound`.
+    async fn move_logs(
+        &self,
+        request: MoveLogs,
+        now: Now,
+    ) -> StoreResult<Result<Vec<Result<(), Refusal>>, Refusal>>;
+    /// Where log lines of a job are that moved to the archive, by their numbers.
+    async fn log_parts(&self, request: JobId, now: Now) -> StoreResult<Vec<LogPart>>;
 }
 
 /// What surrounds jobs: queues, settings, workers, audit, access keys, remembered answers.

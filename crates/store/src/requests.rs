@@ -6,6 +6,7 @@ pub use windlass_core::dispatch::{Candidate, Unassigned};
 pub use windlass_core::enqueue::{BatchRefusal, Enqueue, Enqueued};
 pub use windlass_core::flow::Seal;
 pub use windlass_core::follow::{Advance, Findings, Place, RebuildStats};
+pub use windlass_core::logs::{LogRange, MoveLogs};
 pub use windlass_core::operate::{Cancel, Fork, Redrive};
 pub use windlass_core::problem::{Problem, ProblemState, PutProblem, Sighting};
 pub use windlass_core::registry::{
@@ -35,8 +36,8 @@ use windlass_core::unique::Scope;
 use windlass_core::wait::{ApprovalStatus, Vote};
 use windlass_core::{
     Actor, Answer, Approval, ApprovalId, Blocked, Count, Done, Event, Facts, FeedCursor, Filter, Fingerprint,
-    Job, JobId, Key, Lane, Lease, LeaseMs, LogLine, Metadata, Name, NewJob, Outcome, Payload, Queue, Secret,
-    Status, Timestamp, Token, Version, Wake, Who,
+    Job, JobId, Key, Lane, Lease, LeaseMs, LogLine, LogPart, Metadata, Name, NewJob, Outcome, Payload, Queue,
+    Secret, Status, Timestamp, Token, Version, Wake, Who,
 };
 
 /// The moment a verb happens at. `None` is the store's own clock; tests bring their own.
@@ -543,8 +544,21 @@ pub struct Archived {
     pub job: Job,
     /// Its log.
     pub events: Vec<Event>,
-    /// Its log lines.
+    /// Its log lines that are in the store.
     pub logs: Vec<LogLine>,
+    /// Where its older lines are.
+    pub log_parts: Vec<LogPart>,
+}
+
+/// Jobs with old log lines to find.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadOldLogs {
+    /// Lines older than this.
+    pub before: Timestamp,
+    /// Behind this line's time and job; from the oldest when absent.
+    pub after: Option<(Timestamp, JobId)>,
+    /// At most 1,000.
+    pub limit: usize,
 }
 
 /// Finished jobs to remove, each at the version that was archived.

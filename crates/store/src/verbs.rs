@@ -100,6 +100,9 @@ macro_rules! every_verb {
                 purged(JobId) -> Option<Tombstone>;
                 restore(Restore) -> Answer;
                 forget_tombstones(ForgetTombstones) -> Result<usize, Refusal>;
+                old_logs(ReadOldLogs) -> Vec<(Timestamp, JobId)>;
+                move_logs(MoveLogs) -> Result<Vec<Result<(), Refusal>>, Refusal>;
+                log_parts(JobId) -> Vec<LogPart>;
             }
             Registry {
                 put_queue(PutQueue) -> Result<(), Refusal>;

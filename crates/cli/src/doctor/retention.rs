@@ -1,4 +1,4 @@
-//! Retention: whether jobs go whose time is over, and whether the archive takes them.
+//! Retention: whether jobs and log lines go whose time is over, and whether the archive takes them.
 
 use super::{Finding, ago, ok, problem, warning};
 use crate::fail::Outcome;
@@ -6,7 +6,7 @@ use crate::settings::Settings;
 use std::sync::Arc;
 use windlass_core::Timestamp;
 use windlass_core::retention::deciding;
-use windlass_store::{List, Store, fresh};
+use windlass_store::{List, ReadOldLogs, Store, fresh};
 
 /// How long after its time a job may still be there: passes are a minute apart, and a long one takes a while.
 const PATIENCE_MS: i64 = 3_600_000;
@@ -16,14 +16,19 @@ const LIMIT: usize = 1_000;
 /// Looks at the rules, the archive, and what should be gone.
 pub async fn look(store: &Arc<dyn Store>, settings: &Settings) -> Outcome<Vec<Finding>> {
     let state = store.settings((), None).await?.settings;
-    if state.retention.iter().all(|rule| rule.keep_ms.is_none()) {
-        return Ok(vec![ok("retention", "finished jobs are kept for ever: no rule is set")]);
-    }
+    let are_kept = state.retention.iter().all(|rule| rule.keep_ms.is_none());
     let mut findings = Vec::new();
-    if state.retention_archive {
+    if (state.retention_archive && !are_kept) || state.log_bodies_kept_ms.is_some() {
         findings.push(of_archive(settings).await);
     }
     let now = fresh::wall_clock();
+    if let Some(kept_ms) = state.log_bodies_kept_ms {
+        findings.push(of_logs(store, now, kept_ms).await?);
+    }
+    if are_kept {
+        findings.push(ok("retention", "finished jobs are kept for ever: no rule is set"));
+        return Ok(findings);
+    }
     let mut oldest: Option<Timestamp> = None;
     for rule in &state.retention {
         let Some(filter) = rule.filter(now.plus_ms(-PATIENCE_MS)) else { continue };
@@ -44,24 +49,61 @@ pub async fn look(store: &Arc<dyn Store>, settings: &Settings) -> Outcome<Vec<Fi
     Ok(findings)
 }
 
+/// Whether log lines are here that should be in the archive.
+async fn of_logs(store: &Arc<dyn Store>, now: Timestamp, kept_ms: i64) -> Outcome<Finding> {
+    let old = ReadOldLogs { before: now.plus_ms(-kept_ms - PATIENCE_MS), after: None, limit: 1 };
+    Ok(match store.old_logs(old, None).await?.first() {
+        None => ok("log lines", "no log line is here that should be in the archive"),
+        Some((at, job)) => warning(
+            "log lines",
+            format!(
+                "log lines should be in the archive, one of which job {job} printed {} ago",
+                ago(*at, now)
+            ),
+            "start `windlass serve --archive DIR`, or see in its log why the server that leads moves nothing",
+        ),
+    })
+}
+
 /// Whether the archive is there, as far as this machine can see.
 async fn of_archive(settings: &Settings) -> Finding {
     let Some(archive) = settings.archive() else {
-        let found = "jobs are to be archived before they are removed, and no archive is named here";
+        let found =
+            "jobs or log lines are to be archived before they are removed, and no archive is named here";
         return warning(
             "archive",
             found,
             "name the folder of your servers with --archive or WINDLASS_ARCHIVE",
         );
     };
+    let folder = std::path::Path::new(settings.archive.as_ref().map_or("", |archive| archive.value.as_str()));
+    // A parent of nothing is the folder that this runs in.
+    let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if !folder.exists() && parent.is_some_and(|parent| !parent.is_dir()) {
+        return problem(
+            "archive",
+            format!("there is no folder {}, nor one around it: nothing goes there", archive.place()),
+            "name the right folder, mount its disk, or make the folder if the archive is to begin there",
+        );
+    }
+    if !folder.exists() {
+        return warning(
+            "archive",
+            format!("{} is not there; it is made when the first file is written", archive.place()),
+            "if there should be files already, name the right folder or mount its disk",
+        );
+    }
     match archive.list().await {
         Ok(names) => {
-            let segments = names.iter().filter(|name| name.ends_with(".zst")).count();
-            ok("archive", format!("{} holds {segments} files of jobs", archive.place()))
+            let of = |what: &str| {
+                names.iter().filter(|name| name.starts_with(what) && name.ends_with(".zst")).count()
+            };
+            let (jobs, logs) = (of("jobs-"), of("logs-"));
+            ok("archive", format!("{} holds {jobs} files of jobs and {logs} of log lines", archive.place()))
         }
         Err(error) => problem(
             "archive",
-            format!("{error}: finished jobs stay in the store"),
+            format!("{error}: finished jobs and log lines stay in the store"),
             "mount the folder, or give the user of the server the right to read and write there",
         ),
     }

@@ -96,6 +96,7 @@ impl Twins {
                 self.operates(act).await?;
             }
             Act::Purge { .. } | Act::Restore { .. } => self.removes(act).await?,
+            Act::MoveLogs { .. } => self.moves_logs(act).await?,
             Act::Signal { .. } | Act::Ask { .. } | Act::Vote { .. } => self.waits(act).await?,
             Act::AcquireTerm { .. } | Act::RenewTerm { .. } | Act::ResignTerm { .. } => {
                 self.terms(act).await?
@@ -301,11 +302,12 @@ impl Twins {
                 let events =
                     both!(self, events, ReadEvents { job, after: 0, limit: 1_000, newest_first: false });
                 let logs = both!(self, logs, ReadLogs { job, after: 0, limit: 1_000 });
+                let log_parts = both!(self, log_parts, job);
                 let archive = (version % 2 == 0).then(|| "part".to_owned());
                 let purged = both!(self, purge, Purge { jobs: vec![(job, version - behind)], archive });
                 self.tells("purge", purged[0].is_ok());
                 if purged[0].is_ok() {
-                    self.archived.push(Restore { events, logs, actor: operator() });
+                    self.archived.push(Restore { events, logs, log_parts, actor: operator() });
                 }
             }
             Act::Restore { removed } => {

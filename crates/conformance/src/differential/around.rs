@@ -42,6 +42,32 @@ impl Twins {
         Ok(())
     }
 
+    /// Lines of a job that has some, from the first that is here on; or those that moved last once more.
+    pub(super) async fn moves_logs(&mut self, act: &Act) -> Turned {
+        let Act::MoveLogs { job, lines, skip, part, behind } = act else { return Ok(()) };
+        let old = both!(self, old_logs, ReadOldLogs { before: self.now.plus_ms(1), after: None, limit: 100 });
+        let job = at_place(&old, *job).map_or_else(|| self.job(*job), |(_, job)| *job);
+        let here = both!(self, logs, ReadLogs { job, after: 0, limit: 1 });
+        let moved = both!(self, log_parts, job);
+        let (first, last) = match (here.first(), moved.last()) {
+            (Some(line), _) => (line.n + skip, line.n + skip + lines - 1),
+            (None, Some(part)) => (part.first, part.last),
+            (None, None) => (1, *lines),
+        };
+        let request = MoveLogs {
+            term: name("leader"),
+            epoch: self.epoch - behind,
+            part: format!("part{part}"),
+            ranges: vec![LogRange { job, first, last }],
+        };
+        let answer = both!(self, move_logs, request);
+        self.tells("move_logs", answer.is_ok_and(|answers| answers[0].is_ok()));
+        both!(self, log_parts, job);
+        let after = old.first().copied();
+        both!(self, old_logs, ReadOldLogs { before: self.now, after, limit: 2 });
+        Ok(())
+    }
+
     pub(super) async fn leads(&mut self, act: &Act) -> Turned {
         match act {
             Act::Assign { items, behind, lapse_ms } => {

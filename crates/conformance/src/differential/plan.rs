@@ -218,6 +218,13 @@ pub enum Act {
     Restore {
         removed: Place,
     },
+    MoveLogs {
+        job: Place,
+        lines: i64,
+        skip: i64,
+        part: usize,
+        behind: i64,
+    },
     PauseQueue {
         queue: usize,
         pause: bool,

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 /// The ending of a file that is being written.
 const PART: &str = "part";
 
-/// A folder of files. It is made when the first file is written.
+/// A folder of files. It is made when the first file is written, if the folder around it is there: a mistyped path, or a disk
+/// that is not mounted, is an error and no new archive.
 #[derive(Debug, Clone)]
 pub struct Directory {
     folder: PathBuf,
@@ -53,7 +54,7 @@ impl Archive for Directory {
     async fn put(&self, name: &str, bytes: Vec<u8>) -> Result<(), ArchiveError> {
         let folder = self.folder.clone();
         blocking(self.path(name)?, "written", move |path| {
-            fs::create_dir_all(&folder)?;
+            make_folder(&folder)?;
             let mut part = path.as_os_str().to_owned();
             part.push(format!(".{PART}"));
             let part = PathBuf::from(part);
@@ -98,6 +99,20 @@ impl Archive for Directory {
 
     async fn remove(&self, name: &str) -> Result<(), ArchiveError> {
         blocking(self.path(name)?, "removed", |path| gone(fs::remove_file(path))).await
+    }
+}
+
+fn make_folder(folder: &Path) -> io::Result<()> {
+    match fs::create_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let parent = folder.parent().unwrap_or(folder).display().to_string();
+            let why = format!(
+                "there is no folder {parent}; make it if the archive belongs there, or mount its disk"
+            );
+            Err(io::Error::new(io::ErrorKind::NotFound, why))
+        }
+        made => made,
     }
 }
 

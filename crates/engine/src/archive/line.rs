@@ -6,12 +6,12 @@
 use serde_json::{Value, json};
 use std::fmt::Write;
 use windlass_core::lease::hex;
-use windlass_core::{Event, Payload};
+use windlass_core::{Event, LogLine, LogPart, Payload};
 use windlass_store::Archived;
 
 /// The line of a job, without its end.
 pub(crate) fn line(archived: &Archived) -> String {
-    let Archived { job, events, logs } = archived;
+    let Archived { job, events, logs, log_parts } = archived;
     let mut out = String::from("{\"format\":\"windlass.job.1\"");
     member(&mut out, "id", job.id.to_string().into());
     member(&mut out, "kind", job.kind.as_str().into());
@@ -28,11 +28,20 @@ pub(crate) fn line(archived: &Archived) -> String {
     out.push_str("],\"logs\":[");
     for (n, log) in logs.iter().enumerate() {
         out.push_str(if n == 0 { "" } else { "," });
-        let line = json!({ "n": log.n, "at": log.at.to_string(), "attempt": log.attempt, "line": log.line });
-        out.push_str(&line.to_string());
+        out.push_str(&log_entry(log).to_string());
     }
-    out.push_str("]}");
+    out.push(']');
+    if !log_parts.is_empty() {
+        let part = |one: &LogPart| json!({ "first": one.first, "last": one.last, "part": one.part });
+        member(&mut out, "log_parts", log_parts.iter().map(part).collect());
+    }
+    out.push('}');
     out
+}
+
+/// A log line.
+pub(crate) fn log_entry(log: &LogLine) -> Value {
+    json!({ "n": log.n, "at": log.at.to_string(), "attempt": log.attempt, "line": log.line })
 }
 
 fn write_event(out: &mut String, event: &Event) {
@@ -81,7 +90,7 @@ fn member(out: &mut String, name: &str, value: Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use windlass_core::{Actor, EventKind, Facts, Job, JobId, Key, LogLine, Name, Timestamp};
+    use windlass_core::{Actor, EventKind, Facts, Job, JobId, Key, Name, Timestamp};
 
     #[test]
     fn a_line_is_json_and_holds_everything_as_it_came() {
@@ -111,7 +120,13 @@ mod tests {
         let lines =
             [LogLine { n: 1, at: Timestamp::from_micros(9), attempt: 1, line: "a\n\"b\"".to_owned() }];
         let job = Job::created(&log[0]).unwrap();
-        let line = line(&Archived { job, events: log.to_vec(), logs: lines.to_vec() });
+        let moved = LogPart { first: 1, last: 4, part: "logs-1".to_owned() };
+        let line = line(&Archived {
+            job,
+            events: log.to_vec(),
+            logs: lines.to_vec(),
+            log_parts: vec![moved.clone()],
+        });
         assert!(!line.contains(['\n', '\r']), "{line}");
         assert!(line.contains("\"payload\":{\"b\":1, \"a\":2}"), "byte for byte: {line}");
         let read: Value = serde_json::from_str(&line).unwrap();
@@ -127,6 +142,6 @@ mod tests {
         let back = crate::archive::read::read(&line).unwrap();
         assert_eq!(back.events[..4], log[..4], "everything comes back");
         assert_eq!(back.events[4].what.detail().as_deref(), Some("{no json"));
-        assert_eq!(back.logs, lines);
+        assert_eq!((back.logs, back.log_parts), (lines.to_vec(), vec![moved]));
     }
 }

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 use std::io;
 use windlass_core::lease::unhex;
 use windlass_core::{
-    Actor, Event, EventKind, Invalid, Job, JobId, Key, LeaseHash, LogLine, Payload, Timestamp,
+    Actor, Event, EventKind, Invalid, Job, JobId, Key, LeaseHash, LogLine, LogPart, Payload, Timestamp,
 };
 use windlass_store::Archived;
 
@@ -17,6 +17,8 @@ struct Line<'a> {
     #[serde(borrow)]
     events: Vec<EventLine<'a>>,
     logs: Vec<LogEntry>,
+    #[serde(default)]
+    log_parts: Vec<PartEntry>,
 }
 
 #[derive(Deserialize)]
@@ -38,8 +40,17 @@ struct EventLine<'a> {
     payload_hex: Option<String>,
 }
 
+/// Where older log lines of the job are.
 #[derive(Deserialize)]
-struct LogEntry {
+struct PartEntry {
+    first: i64,
+    last: i64,
+    part: String,
+}
+
+/// A log line.
+#[derive(Deserialize)]
+pub(crate) struct LogEntry {
     n: i64,
     at: String,
     attempt: i32,
@@ -90,13 +101,20 @@ pub(crate) fn read(line: &str) -> Result<Archived, String> {
     let id = JobId::parse(&line.id).map_err(told)?;
     let events = line.events.into_iter().map(|event| event_of(id, event));
     let events = events.collect::<Result<Vec<Event>, String>>()?;
+    let logs = log_lines(line.logs)?;
+    let part = |one: PartEntry| LogPart { first: one.first, last: one.last, part: one.part };
+    let log_parts = line.log_parts.into_iter().map(part).collect();
+    let job = Job::fold(&events).ok_or("its log does not begin with job_created")?;
+    Ok(Archived { job, events, logs, log_parts })
+}
+
+/// Log lines from their entries.
+pub(crate) fn log_lines(entries: Vec<LogEntry>) -> Result<Vec<LogLine>, String> {
     let log = |entry: LogEntry| {
-        let at = Timestamp::parse("at", &entry.at).map_err(told)?;
+        let at = Timestamp::parse("at", &entry.at).map_err(|invalid| invalid.to_string())?;
         Ok(LogLine { n: entry.n, at, attempt: entry.attempt, line: entry.line })
     };
-    let logs = line.logs.into_iter().map(log).collect::<Result<Vec<LogLine>, String>>()?;
-    let job = Job::fold(&events).ok_or("its log does not begin with job_created")?;
-    Ok(Archived { job, events, logs })
+    entries.into_iter().map(log).collect()
 }
 
 fn event_of(job: JobId, line: EventLine<'_>) -> Result<Event, String> {

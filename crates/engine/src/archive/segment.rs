@@ -8,14 +8,16 @@ use std::io::{self, Read};
 use windlass_core::{JobId, Version};
 use windlass_store::{Archived, fresh};
 
+/// What the name of a segment of jobs begins with.
+const JOBS: &str = "jobs-";
 /// The ending of a segment.
-const PACKED: &str = ".jsonl.zst";
+pub(super) const PACKED: &str = ".jsonl.zst";
 /// The ending of the note beside it, while its jobs may still be in the store.
-const NOTE: &str = ".jsonl.pending";
+pub(super) const NOTE: &str = ".jsonl.pending";
 /// Jobs of one segment, at most.
 const JOBS_MAX: usize = 1_000;
 /// Bytes of one segment before it is packed, about.
-const BYTES_MAX: usize = 64 << 20;
+pub(super) const BYTES_MAX: usize = 64 << 20;
 
 /// A segment that is durable, and whose jobs may still be in the store.
 #[derive(Debug)]
@@ -60,46 +62,66 @@ impl SegmentWriter {
 
     /// Notes its jobs, then makes the segment durable. Only after that may its jobs be removed.
     pub async fn close(self, archive: &dyn Archive) -> Result<Segment, ArchiveError> {
-        let chance: String = fresh::random::<4>().iter().map(|byte| format!("{byte:02x}")).collect();
-        let now = fresh::wall_clock().to_string().replace([':', '-'], "");
-        let now = now.split('.').next().unwrap_or_default().trim_end_matches('Z');
-        let name = format!("jobs-{now}Z-{chance}{PACKED}");
         let Self { lines, jobs } = self;
-        let packed = tokio::task::spawn_blocking(move || pack(&lines)).await;
-        let packed = packed.unwrap_or_else(|died| Err(io::Error::other(died)));
-        let packed = packed.map_err(|e| ArchiveError::new(&name, "packed", e))?;
         let note: String = jobs.iter().map(|(id, version)| format!("{id} {version}\n")).collect();
-        archive.put(&note_of(&name), note.into_bytes()).await?;
-        if let Err(error) = archive.put(&name, packed).await {
-            // Without its segment the note says nothing; if it stays, the next run removes it.
-            let _stays = archive.remove(&note_of(&name)).await;
-            return Err(error);
-        }
+        let name = bring(archive, JOBS, lines, note).await?;
         Ok(Segment { name, jobs })
     }
 }
 
-/// The segments of runs that were interrupted after they were durable. A note without a segment goes: nothing was removed
-/// for it.
-pub async fn find_interrupted(archive: &dyn Archive) -> Result<Vec<Segment>, ArchiveError> {
+/// Brings packed lines under a new name, their note first. Answers the name.
+pub(super) async fn bring(
+    archive: &dyn Archive,
+    what: &str,
+    lines: Vec<u8>,
+    note: String,
+) -> Result<String, ArchiveError> {
+    let chance: String = fresh::random::<4>().iter().map(|byte| format!("{byte:02x}")).collect();
+    let now = fresh::wall_clock().to_string().replace([':', '-'], "");
+    let now = now.split('.').next().unwrap_or_default().trim_end_matches('Z');
+    let name = format!("{what}{now}Z-{chance}{PACKED}");
+    let packed = tokio::task::spawn_blocking(move || pack(&lines)).await;
+    let packed = packed.unwrap_or_else(|died| Err(io::Error::other(died)));
+    let packed = packed.map_err(|e| ArchiveError::new(&name, "packed", e))?;
+    archive.put(&note_of(&name), note.into_bytes()).await?;
+    if let Err(error) = archive.put(&name, packed).await {
+        // Without its segment the note says nothing; if it stays, the next run removes it.
+        let _stays = archive.remove(&note_of(&name)).await;
+        return Err(error);
+    }
+    Ok(name)
+}
+
+/// The notes of segments whose names begin so, each with the name of its segment. A note without a segment goes: nothing was
+/// removed for it.
+pub(super) async fn notes(archive: &dyn Archive, what: &str) -> Result<Vec<(String, String)>, ArchiveError> {
     let names = archive.list().await?;
     let mut found = Vec::new();
-    for note in names.iter().filter(|name| name.ends_with(NOTE)) {
+    for note in names.iter().filter(|name| name.starts_with(what) && name.ends_with(NOTE)) {
         let name = format!("{}{PACKED}", note.trim_end_matches(NOTE));
         if !names.contains(&name) {
             archive.remove(note).await?;
         } else if let Some(text) = archive.get(note).await? {
-            let text = String::from_utf8_lossy(&text);
-            found.push(Segment { name, jobs: text.lines().filter_map(noted).collect() });
+            found.push((name, String::from_utf8_lossy(&text).into_owned()));
         }
     }
     Ok(found)
 }
 
-/// The names of all segments, newest first.
+/// The segments of runs that were interrupted after they were durable.
+pub async fn find_interrupted(archive: &dyn Archive) -> Result<Vec<Segment>, ArchiveError> {
+    let found = notes(archive, JOBS).await?.into_iter();
+    let segment = |(name, note): (String, String)| {
+        let jobs = note.lines().filter_map(noted).collect();
+        Segment { name, jobs }
+    };
+    Ok(found.map(segment).collect())
+}
+
+/// The names of all segments of jobs, newest first.
 pub async fn segments(archive: &dyn Archive) -> Result<Vec<String>, ArchiveError> {
     let mut names = archive.list().await?;
-    names.retain(|name| name.ends_with(PACKED));
+    names.retain(|name| name.starts_with(JOBS) && name.ends_with(PACKED));
     names.sort_unstable_by(|a, b| b.cmp(a));
     Ok(names)
 }
@@ -125,7 +147,7 @@ fn unpack(packed: &[u8]) -> io::Result<Vec<u8>> {
     Ok(lines)
 }
 
-fn note_of(name: &str) -> String {
+pub(super) fn note_of(name: &str) -> String {
     format!("{}{NOTE}", name.trim_end_matches(PACKED))
 }
 

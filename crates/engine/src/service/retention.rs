@@ -1,9 +1,10 @@
-//! Removes finished jobs whose time is over, each archived first, while this process leads.
+//! Removes finished jobs whose time is over, and moves old log lines, each archived first, while this process leads.
 //!
-//! Nothing is removed unless a rule of the settings says so. While the archive is full, away or not named, nothing is
+//! Nothing goes unless the settings say so. While the archive is full, away or not named, nothing is
 //! removed either: that is in the log, in a metric, and found by `windlass doctor`.
 
 use crate::archive::Archive;
+use crate::logs::{LogMover, MovedLogs};
 use crate::prune::{PruneError, Pruned, Pruner};
 use crate::service::{Leading, LiveSettings};
 use crate::shutdown::Shutdown;
@@ -64,18 +65,24 @@ impl Retention {
 
     /// One pass over all rules. The same trouble is logged once.
     async fn pass_and_report(&self, epoch: i64, settings: &Settings, said: &mut Option<String>) {
-        let mut done = Pruned::default();
+        let (mut done, mut lines) = (Pruned::default(), MovedLogs::default());
         let passed = async {
             self.pass(settings, &mut done).await?;
+            self.move_logs(epoch, settings, &mut lines).await?;
             self.forget(epoch, settings).await
         };
         let passed = passed.await;
         counter!("windlass_retention_removed_total").increment((done.removed + done.resumed) as u64);
         counter!("windlass_retention_archived_total").increment(done.archived as u64);
+        counter!("windlass_retention_log_lines_total").increment(lines.moved.unsigned_abs());
         gauge!("windlass_retention_failing").set(if passed.is_err() { 1.0 } else { 0.0 });
         if done.removed + done.resumed > 0 {
             let (removed, resumed, archived) = (done.removed, done.resumed, done.archived);
             tracing::info!(removed, resumed, archived, "finished jobs were removed");
+        }
+        if lines != MovedLogs::default() {
+            let MovedLogs { moved, resumed, waiting } = lines;
+            tracing::info!(moved, resumed, waiting, "log lines moved to the archive");
         }
         for (job, refusal) in &done.stayed {
             tracing::info!(%job, %refusal, "a job that was archived stays; it is archived again when it goes");
@@ -86,11 +93,24 @@ impl Retention {
                 counter!("windlass_retention_failures_total").increment(1);
                 let error = error.to_string();
                 if said.as_ref() != Some(&error) {
-                    tracing::error!(%error, "finished jobs stay in the store; it is tried again every minute");
+                    tracing::error!(%error, "finished jobs stay in the store, and so do old log lines; it is tried again every minute");
                     *said = Some(error);
                 }
             }
         }
+    }
+
+    /// Moves log lines to the archive that are old.
+    async fn move_logs(
+        &self,
+        epoch: i64,
+        settings: &Settings,
+        lines: &mut MovedLogs,
+    ) -> Result<(), PassError> {
+        let Some(kept_ms) = settings.log_bodies_kept_ms else { return Ok(()) };
+        let archive = self.archive.as_ref().ok_or(PassError::NoArchiveForLogs)?;
+        let mover = LogMover::new(Arc::clone(&self.store), Arc::clone(archive), epoch);
+        Ok(mover.run(fresh::wall_clock().plus_ms(-kept_ms), lines).await?)
     }
 
     /// Forgets tombstones that are old.
@@ -132,8 +152,9 @@ impl Retention {
 }
 
 /// What of the settings a pass goes by.
-fn what_matters(settings: &Settings) -> (&[RetentionRule], bool, Option<i64>) {
-    (&settings.retention, settings.retention_archive, settings.tombstones_kept_ms)
+fn what_matters(settings: &Settings) -> (&[RetentionRule], bool, [Option<i64>; 2]) {
+    let kept = [settings.tombstones_kept_ms, settings.log_bodies_kept_ms];
+    (&settings.retention, settings.retention_archive, kept)
 }
 
 fn is_decided_by(rules: &[RetentionRule], rule: &RetentionRule, job: &windlass_core::Job) -> bool {
@@ -148,6 +169,11 @@ enum PassError {
          `windlass settings set retention_archive=false`"
     )]
     NoArchive,
+    #[error(
+        "log lines are to move to the archive, and none is named: start this server with --archive DIR, or keep them with \
+         `windlass settings set log_bodies_kept=default`"
+    )]
+    NoArchiveForLogs,
     #[error(transparent)]
     Prune(#[from] PruneError),
 }

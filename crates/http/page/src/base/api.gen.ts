@@ -1715,6 +1715,7 @@ export interface components {
             retention: components["schemas"]["RetentionRule"][];
             retention_archive: boolean;
             tombstones_kept?: components["schemas"]["Span"] | null;
+            log_bodies_kept?: components["schemas"]["Span"] | null;
         };
         /** @description How long some finished jobs are kept. */
         RetentionRule: {
@@ -1755,6 +1756,7 @@ export interface components {
             /** @description Whether a finished job is written to the archive before it is removed; yes. */
             retention_archive?: boolean | null;
             tombstones_kept?: components["schemas"]["Span"] | null;
+            log_bodies_kept?: components["schemas"]["Span"] | null;
         };
         /** @description How long some finished jobs are kept. */
         NewRetentionRule: {
