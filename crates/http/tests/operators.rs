@@ -352,12 +352,9 @@ async fn queues_are_limited() {
         let claim = json!({ "queues": ["sync"], "worker_id": "w", "max": 10 });
         let claimed = bed.post("/v1/claim", claim.clone()).await.is(200);
         assert_eq!(claimed["jobs"].as_array().map(Vec::len), Some(2), "one of each key");
-        let shown = bed.get(&format!("/v1/jobs/{second}")).await.is(200);
-        assert_eq!(
-            (&shown["job"]["key"], &shown["job"]["blocked"]["reason"]),
-            (&json!("acme"), &json!("limit"))
-        );
-        assert_eq!(shown["job"]["blocked"]["by"], "key acme has 1 of 1 running");
+        let shown = bed.job(&second).await;
+        assert_eq!((&shown["key"], &shown["blocked"]["reason"]), (&json!("acme"), &json!("limit")));
+        assert_eq!(shown["blocked"]["by"], "key acme has 1 of 1 running");
         assert_ne!(first, second);
         let cleared = bed.put("/v1/queues/sync", json!({ "flow": {} })).await.is(200);
         assert_eq!(cleared["queue"]["flow"], Value::Null);
