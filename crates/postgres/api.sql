@@ -231,6 +231,9 @@ BEGIN
     RAISE EXCEPTION 'there is no job % to be the parent', parent_id USING ERRCODE = 'WL006';
   ELSIF parent.kind = 'windlass.flow' AND parent.finished_at IS NOT NULL THEN
     RAISE EXCEPTION 'flow_not_open: job % is a flow that has ended', parent_id USING ERRCODE = 'WL005';
+  ELSIF parent.waiting_for = 'flow' AND EXISTS (SELECT 1 FROM windlass.job_events e
+      WHERE e.job_id = parent_id AND e.key = 'windlass:seal') THEN
+    RAISE EXCEPTION 'flow_not_open: job % is a flow that was sealed', parent_id USING ERRCODE = 'WL005';
   END IF;
   PERFORM set_config('windlass_guard.door', 'open', true);
   INSERT INTO windlass.jobs (id, queue, kind, priority, status, due_at, attempt, retries, max_retries, crashes, version,

@@ -352,6 +352,10 @@ pub async fn an_open_flow_waits_for_its_seal(bed: Bed) {
     let other = bed.enqueue(node(&bed, open, &[]), at(0)).await.id;
     let Ok(Done::Moved(sealed, Status::Waiting)) = seals(&bed, open).await else { panic!("it is sealed") };
     assert_eq!(seals(&bed, open).await, Ok(Done::Already(sealed)), "a repeat changes nothing");
+    // It has a job left, and takes no other; what it took before is answered again.
+    let late = bed.enqueue_refused(vec![node(&bed, open, &[])], at(0)).await;
+    assert_eq!(late, (0, Refusal::FlowNotOpen));
+    assert_eq!(bed.row(open).await.children, 1);
     ends(&bed, other, Status::Completed).await;
     assert_eq!(status(&bed, open).await, Status::Completed);
     let empty = bed.enqueue(flow(&bed, Join::All, false, true), at(0)).await.id;

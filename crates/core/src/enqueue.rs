@@ -5,7 +5,7 @@
 use crate::decide::{Command, Move, check_lease, counts_children, decide};
 use crate::end::Ending;
 use crate::event::{Event, EventKind};
-use crate::flow::{Dependent, FLOW_KIND, ends_flow, gains, upstream_ended};
+use crate::flow::{Dependent, FLOW_KIND, ends_flow, gains, upstream_ended, waits_for_flow};
 use crate::ids::JobId;
 use crate::job::{Facts, Job, NewJob};
 use crate::lease::LeaseHash;
@@ -18,7 +18,7 @@ use crate::status::Status;
 use crate::time::Timestamp;
 use crate::unique::{Hold, Scope};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Jobs to enqueue: all or none.
 #[derive(Debug, Clone)]
@@ -70,6 +70,8 @@ pub trait Known {
     fn hold(&self, key: &UniqueKey) -> Option<&Hold>;
     /// The row of a parent, or of a job to wait for.
     fn parent(&self, id: JobId) -> Option<&Job>;
+    /// Whether a parent that waits for its flow was sealed.
+    fn is_sealed(&self, id: JobId) -> bool;
 }
 
 /// What a store has loaded for one request.
@@ -81,6 +83,8 @@ pub struct Loaded {
     pub holds: HashMap<UniqueKey, Hold>,
     /// Parents and jobs to wait for that the request names, locked.
     pub parents: HashMap<JobId, Job>,
+    /// Those of them that wait for their flow and were sealed.
+    pub sealed: HashSet<JobId>,
 }
 
 impl Known for Loaded {
@@ -94,6 +98,10 @@ impl Known for Loaded {
 
     fn parent(&self, id: JobId) -> Option<&Job> {
         self.parents.get(&id)
+    }
+
+    fn is_sealed(&self, id: JobId) -> bool {
+        self.sealed.contains(&id)
     }
 }
 
@@ -251,7 +259,8 @@ impl<'r, K: Known> Planner<'_, 'r, K> {
             None => {}
             Some(parent) => {
                 lease.map_or(Ok(()), |hash| check_lease(parent, hash, self.now))?;
-                if parent.kind.as_str() == FLOW_KIND && parent.status.is_terminal() {
+                let is_over = parent.kind.as_str() == FLOW_KIND && parent.status.is_terminal();
+                if is_over || (waits_for_flow(parent) && self.known.is_sealed(id)) {
                     return Err(Refusal::FlowNotOpen);
                 }
                 if !counts_children(parent) {

@@ -327,6 +327,11 @@ pub fn ends_flow(parent: &Job, failed: Option<JobId>, now: Timestamp) -> Option<
     Some(Move::new(parent, now, Actor::engine(), EventKind::JobCompleted).done())
 }
 
+/// Whether a job waits for the jobs of its flow: only then it matters whether it was sealed.
+pub fn waits_for_flow(job: &Job) -> bool {
+    job.waiting_for == Some(WaitFor::Flow)
+}
+
 /// What is asked of an open flow: to take no more jobs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seal {

@@ -1,6 +1,7 @@
 //! How jobs enter: all of a request or none.
 
 use crate::state::State;
+use windlass_core::decide::seal_key;
 use windlass_core::enqueue::{Known, UniqueKey, check_size, first_answer, plan, size};
 use windlass_core::unique::Hold;
 use windlass_core::{EventKind, Facts, Job, JobId, Payload, Refusal, Timestamp};
@@ -21,6 +22,10 @@ impl Known for State {
 
     fn parent(&self, id: JobId) -> Option<&Job> {
         self.entries.get(&id).map(|entry| &entry.job)
+    }
+
+    fn is_sealed(&self, id: JobId) -> bool {
+        self.entries.get(&id).is_some_and(|entry| entry.keyed(Some(&seal_key())).is_some())
     }
 }
 

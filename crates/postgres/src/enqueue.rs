@@ -14,10 +14,12 @@ use crate::param::params;
 use crate::pool::Connections;
 use crate::row::{self, Ts};
 use futures_util::future::try_join_all;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use uuid::Uuid;
+use windlass_core::decide::seal_key;
 use windlass_core::enqueue::{Born, Loaded, Plan, UniqueKey, check_size, first_answer, plan, size};
+use windlass_core::flow::waits_for_flow;
 use windlass_core::unique::Hold;
 use windlass_core::{Actor, EventKind, Facts, Job, JobId, NewJob, Payload, Refusal, Timestamp, Unique};
 use windlass_store::fresh::wall_clock;
@@ -109,10 +111,17 @@ impl Tx<'_> {
         {
             return Ok(Ok(answers));
         }
+        let mut sealed = HashSet::new();
+        for parent in parents.values().filter(|parent| waits_for_flow(parent)) {
+            if self.event_by_key(parent.id, &seal_key()).await?.is_some() {
+                sealed.insert(parent.id);
+            }
+        }
         let loaded = Loaded {
             created: self.created_among(request).await?,
             holds: self.holds(request).await?,
             parents,
+            sealed,
         };
         let plan = granted!(plan(&loaded, request, now));
         self.carry_out(&plan, &request.actor, now).await?;

@@ -4,7 +4,9 @@ use crate::append::granted;
 use crate::claim::holds;
 use crate::db::{Tx, sql};
 use crate::error::{Failure, Tried};
+use windlass_core::decide::seal_key;
 use windlass_core::enqueue::{Loaded, Plan, check_size, first_answer, plan, size};
+use windlass_core::flow::waits_for_flow;
 use windlass_core::{Actor, JobId, Refusal, Timestamp};
 use windlass_store::{BatchRefusal, ClaimOne, Enqueue, EnqueueClaimed, Enqueued, EnqueuedClaimed};
 
@@ -77,6 +79,9 @@ impl Tx<'_, '_> {
                 if !loaded.parents.contains_key(&id)
                     && let Some(there) = self.job(id)?
                 {
+                    if waits_for_flow(&there) && self.event_by_key(id, &seal_key())?.is_some() {
+                        loaded.sealed.insert(id);
+                    }
                     loaded.parents.insert(id, there);
                 }
             }

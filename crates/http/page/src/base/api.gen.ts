@@ -67,6 +67,11 @@ export interface components {
             /** @description Labels with their values that its worker must have, at most 16. Only queues in mode push look at them. */
             requires?: Record<string, never> | null;
             /**
+             * @description Whose job it is, such as a tenant. In a queue with rules for keys, jobs of one key form a lane.
+             * @example acme
+             */
+            key?: string | null;
+            /**
              * Format: uuid
              * @description The job that spawns it.
              */
@@ -214,6 +219,8 @@ export interface components {
             assigned?: components["schemas"]["Assigned"] | null;
             /** @description Labels that its worker must have. */
             requires?: Record<string, never> | null;
+            /** @description Whose job it is: jobs of one key form a lane of their queue. */
+            key?: string | null;
             /** @description What it was given. Absent in lists, and where it is not JSON. */
             payload?: components["schemas"]["Raw"];
             /** @description What it was given, when that is not JSON. */
@@ -1100,6 +1107,7 @@ export interface components {
             defaults: components["schemas"]["Defaults"];
             /** @description How its jobs reach workers: `pull` or `push`. */
             mode: string;
+            flow?: components["schemas"]["QueueLimits"] | null;
             /** @description What happened in the last minute, as far as this server saw it. */
             rates: components["schemas"]["Rates"];
         };
@@ -1121,6 +1129,15 @@ export interface components {
             lease?: components["schemas"]["Span"] | null;
             grace?: components["schemas"]["Span"] | null;
             backoff?: components["schemas"]["Backoff"] | null;
+        };
+        /** @description Limits of a queue. They hold across all workers, and are in force with the next claim. */
+        QueueLimits: {
+            /**
+             * Format: int32
+             * @description How many of its jobs run at once.
+             */
+            concurrency?: number | null;
+            lanes?: components["schemas"]["Lanes"] | null;
         };
         /** @description Events of the last minute, per second. */
         Rates: {
@@ -1145,7 +1162,40 @@ export interface components {
              */
             dead: number;
         };
-        /** @description What a queue's jobs fall back to, and how they reach workers. What is left out is unset; the mode stays as it is. */
+        /** @description Rules for the keys of a queue. */
+        Lanes: {
+            /**
+             * Format: int32
+             * @description How many jobs of one key run at once.
+             */
+            concurrency?: number | null;
+            /**
+             * Format: int32
+             * @description How many jobs of a key are handed out in one turn; one.
+             */
+            weight?: number | null;
+            /** @description What holds for some keys instead, at most 1,000. */
+            keys?: {
+                [key: string]: components["schemas"]["Lane"];
+            };
+        };
+        /** @description Rules for one key. */
+        Lane: {
+            /**
+             * Format: int32
+             * @description How many of its jobs run at once.
+             */
+            concurrency?: number | null;
+            /**
+             * Format: int32
+             * @description How many of its jobs are handed out in one turn.
+             */
+            weight?: number | null;
+        };
+        /**
+         * @description What a queue's jobs fall back to, and how they reach workers. What is left out is unset; mode and limits stay as
+         *     they are.
+         */
         QueueSettings: {
             /**
              * Format: int32
@@ -1161,6 +1211,7 @@ export interface components {
              * @example push
              */
             mode?: string | null;
+            flow?: components["schemas"]["QueueLimits"] | null;
         };
         /** @description A queue after it was changed. */
         OneQueue: {
