@@ -315,7 +315,7 @@ fn other_columns_are_refused_by_name() {
     wait_for(async {
         let (bed, hand, _database) = place().await;
         let columns = columns(&hand).await;
-        assert_eq!(columns.len(), 50);
+        assert_eq!(columns.len(), 51);
         for status in [Status::Pending, Status::Running, Status::Retry, Status::Waiting, Status::Failed] {
             let job = bed.a_job_that_is(status, 0).await;
             let before = bed.snapshot(job).await;

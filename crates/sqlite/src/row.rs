@@ -102,7 +102,7 @@ pub(crate) fn status(row: &Row<'_>) -> Tried<Status> {
 }
 
 /// How many columns `jobs` has.
-const COLUMNS: usize = 45;
+const COLUMNS: usize = 46;
 
 /// A row of `jobs`.
 pub(crate) fn job(row: &Row<'_>) -> Tried<Job> {

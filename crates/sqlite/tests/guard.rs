@@ -362,7 +362,7 @@ fn other_columns_are_refused_by_name() {
             columns
                 .push((row.get::<_, String>(0).expect("a name"), row.get::<_, String>(1).expect("a type")));
         }
-        assert_eq!(columns.len(), 45);
+        assert_eq!(columns.len(), 46);
         for status in [Status::Pending, Status::Running, Status::Retry, Status::Waiting, Status::Failed] {
             let job = bed.a_job_that_is(status, 0).await;
             let before = bed.snapshot(job).await;
