@@ -501,6 +501,56 @@ def stats_and_problems():
     assert ok("POST", "/v1/stats/rebuild", {}, status=202)["since"] is None
 
 
+def finish(job, verb="complete", **more):
+    ok("POST", f"/v1/jobs/{job}/{verb}", {"lease_token": hold(job), **more})
+
+
+def status(job):
+    return ok("GET", f"/v1/jobs/{job}")["status"]
+
+
+def flows():
+    """Jobs run after those they wait for; what its condition rules out is skipped; a flow ends with its last job."""
+    node = {"kind": KIND}
+    nodes = {"fetch": node, "parse": {**node, "after": {"fetch": "success"}},
+             "alert": {**node, "after": {"parse": "failure"}}}
+    refused(422, "invalid", "POST", "/v1/flows", {"nodes": {"a": {**node, "after": {"b": "success"}},
+                                                            "b": {**node, "after": {"a": "success"}}}})
+    made = ok("POST", "/v1/flows", {"nodes": nodes, "open": True}, 201)
+    flow, at = made["id"], made["nodes"]
+    assert status(at["parse"]) == "waiting"
+    finish(at["fetch"], result={"words": 3})
+    found = ok("GET", f"/v1/jobs/{at['parse']}/upstream")["upstream"]
+    assert [(one["name"], one["status"], one["result"]) for one in found] == [("fetch", "completed", {"words": 3})]
+    finish(at["parse"])
+    skipped = ok("GET", f"/v1/jobs/{at['alert']}")
+    assert (skipped["status"], skipped["error"]["code"]) == ("cancelled", "skipped"), skipped
+    graph = ok("GET", f"/v1/jobs/{flow}/graph")
+    assert {(edge["from"], edge["to"], edge["on"]) for edge in graph["edges"]} == {
+        (at["fetch"], at["parse"], "success"), (at["parse"], at["alert"], "failure")}
+    more = ok("POST", f"/v1/jobs/{flow}/children", {"nodes": {"late": node}}, 201)["nodes"]["late"]
+    assert status(flow) == "waiting"
+    ok("POST", f"/v1/jobs/{flow}/seal")
+    refused(409, "flow_not_open", "POST", f"/v1/jobs/{flow}/children", {"nodes": {"too": node}})
+    finish(more)
+    assert status(flow) == "completed"
+
+
+def limits():
+    """No more jobs of a key run at once than its queue allows, and the job says what it stands behind."""
+    queue = f"q-{KIND}"
+    refused(422, "invalid", "PUT", f"/v1/queues/{queue}", {"flow": {"concurrency": 0}})
+    ok("PUT", f"/v1/queues/{queue}", {"flow": {"lanes": {"concurrency": 1}}})
+    jobs = [enqueue(queue=queue, key=key) for key in ("ann", "ann", "bob")]
+    body = {"queues": [queue], "worker_id": "w", "max": 10}
+    taken = ok("POST", "/v1/claim", body)["jobs"]
+    assert sorted(job["id"] for job in taken) == sorted([jobs[0], jobs[2]]), taken
+    assert ok("GET", f"/v1/jobs/{jobs[1]}")["blocked"]["reason"] == "limit"
+    first = next(job for job in taken if job["id"] == jobs[0])
+    ok("POST", f"/v1/jobs/{jobs[0]}/complete", {"lease_token": first["lease"]["token"]})
+    assert [job["id"] for job in ok("POST", "/v1/claim", body)["jobs"]] == [jobs[1]]
+
+
 def everything_was_called():
     """Every operation of the document was called here with success."""
     left = set()
@@ -514,7 +564,8 @@ def everything_was_called():
 
 PARTS = [
     malformed_requests, enqueueing, a_life, notes, refusals_in_their_order, waits_and_signals, approvals, operating,
-    watching, schedules, triggers, subscriptions, settings, pushing, stats_and_problems, keys,
+    watching, schedules, triggers, subscriptions, settings, pushing, flows, limits,
+    stats_and_problems, keys,
     everything_was_called,
 ]
 for part in PARTS:

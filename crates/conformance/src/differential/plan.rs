@@ -59,6 +59,9 @@ pub enum Node {
     Flow { join: usize, callback: bool, open: bool },
 }
 
+/// The limit of a queue, and of each of its keys with the weight of one.
+pub type Limits = (Option<i32>, Option<(Option<i32>, i32)>);
+
 /// How an attempt ends.
 #[derive(Debug, Clone)]
 pub enum End {
@@ -234,7 +237,7 @@ pub enum Act {
         retries: i32,
         push: bool,
         /// Limits of the queue and of each key, and the weight of one key; as before when absent.
-        flow: Option<(Option<i32>, Option<(Option<i32>, i32)>)>,
+        flow: Option<Limits>,
     },
     PutWorker {
         worker: usize,
