@@ -1,4 +1,4 @@
-// Kinds, Tail and Compare: is a kind sick, what happens right now, why this one and not that one.
+// Kinds, Tail, Compare and flows: is a kind sick, what happens right now, why this one and not that one, who waits for whom.
 
 import assert from "node:assert/strict";
 import { done, enqueue, get, post, stage, take, until, url } from "./stage.mjs";
@@ -82,6 +82,25 @@ await stage(async (page) => {
     return (await page.locator("table.tail tbody tr").count()) > 0;
   });
   assert.deepEqual([...new Set(await page.locator("table.tail tbody tr td:nth-child(5)").allInnerTexts())], ["job_cancelled"]);
+
+  // A flow: who waits for whom, and where each stands; another end than was waited for shows as skipped.
+  const node = { kind: "step.run", queue: "flows" };
+  const flow = await post("/v1/flows", { nodes: { fetch: node, parse: { ...node, after: { fetch: "success" } }, alert: { ...node, after: { parse: "failure" } }, index: { ...node, after: { parse: "success" } } } });
+  await page.goto(`${url}/#/jobs/${flow.nodes.parse}`);
+  const box = (name) => page.locator(".flow-box", { hasText: name });
+  await box("parse").waitFor();
+  assert.equal(await page.locator(".flow-box").count(), 4);
+  assert.equal(await page.locator(".flow-room path").count(), 3);
+  assert.equal(await box("parse").getAttribute("aria-current"), "true");
+  assert.match(await box("parse").innerText(), /waiting/);
+  assert.match(await box("alert").innerText(), /on failure/);
+  await (await take(flow.nodes.fetch)).act("complete");
+  await (await take(flow.nodes.parse)).act("complete");
+  await page.locator(".flow-box", { hasText: "alert" }).filter({ hasText: "skipped" }).waitFor();
+  await page.locator("section[aria-label=Flow]", { hasText: "3 of 4 jobs ended" }).waitFor();
+  await box("fetch").click();
+  await page.locator("h1", { hasText: "step.run" }).waitFor();
+  assert.match(page.url(), new RegExp(flow.nodes.fetch));
 
   // By keys, from anywhere.
   await page.keyboard.press("Escape");

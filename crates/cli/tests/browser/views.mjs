@@ -37,12 +37,14 @@ async function furnish() {
   await post("/v1/schedules/nightly/trigger");
   await until("the problem is counted", async () => (await get("/v1/problems")).problems.length === 1);
   await until("the kind is counted", async () => (await get("/v1/stats?by=kind&from=-15m")).series.some((one) => one.kind === "email.send"));
-  return { shipped, dead, problem: (await get("/v1/problems")).problems[0].fingerprint };
+  const step = { kind: "step.run", queue: "reports" };
+  const flow = await post("/v1/flows", { nodes: { one: step, two: { ...step, after: { one: "success" } }, three: { ...step, after: { one: "failure" } } } });
+  return { flow: flow.nodes.two, shipped, dead, problem: (await get("/v1/problems")).problems[0].fingerprint };
 }
 
 await stage(async (page) => {
-  const { shipped, dead, problem } = await furnish();
-  const views = ["#/", "#/jobs", "#/jobs?queue=mail", `#/jobs/${shipped}`, `#/jobs/${shipped}?at=3`, `#/jobs/${dead}`, "#/problems", `#/problems/${problem}`, "#/approvals", "#/queues", "#/queues/reports", "#/kinds", "#/kinds/email.send", "#/tail", `#/compare?a=${shipped}&b=${dead}&all=true`, "#/workers", "#/workers/w1", "#/schedules", "#/schedules/nightly", "#/activity", "#/settings"];
+  const { flow, shipped, dead, problem } = await furnish();
+  const views = ["#/", "#/jobs", "#/jobs?queue=mail", `#/jobs/${shipped}`, `#/jobs/${shipped}?at=3`, `#/jobs/${dead}`, `#/jobs/${flow}`, "#/problems", `#/problems/${problem}`, "#/approvals", "#/queues", "#/queues/reports", "#/kinds", "#/kinds/email.send", "#/tail", `#/compare?a=${shipped}&b=${dead}&all=true`, "#/workers", "#/workers/w1", "#/schedules", "#/schedules/nightly", "#/activity", "#/settings"];
   const found = [];
   for (const [width, height, colorScheme, rules] of SIZES) {
     await page.setViewportSize({ width, height });

@@ -23,6 +23,7 @@ export type Trigger = Schemas["Trigger"];
 export type BulkDone = Schemas["BulkDone"];
 export type LogLine = Schemas["LogLine"];
 export type Question = Schemas["Question"];
+export type Graph = Schemas["Graph"];
 
 type Said = { status?: number; title?: string; detail?: string; code?: string; request_id?: string };
 

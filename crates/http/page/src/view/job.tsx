@@ -15,6 +15,7 @@ import { cancel, fork, redrive, sendSignal } from "./acts.tsx";
 import { ApprovalCard } from "./approvals.tsx";
 import { Bar, Facts, JobLink, Panel, Pill } from "./bits.tsx";
 import { EventLog } from "./events.tsx";
+import { FlowPanel } from "./flow.tsx";
 import { attempts } from "./life.ts";
 import { Log } from "./log.tsx";
 import { Waterfall } from "./waterfall.tsx";
@@ -145,6 +146,7 @@ function Shown({ job: today, events, older, stir, done }: Props) {
           <Panel title="Timeline">
             <Waterfall events={seen} until={at === null ? today.finished_at : seen.at(-1)?.at} onPick={open} />
           </Panel>
+          {at === null && <FlowPanel job={today} />}
           <AttemptsPanel events={seen} isWhole={!older} />
           <Panel title="Events">
             <div class="travel">
