@@ -1,6 +1,10 @@
 //! Flows from a shell: made from a file, drawn, waited for.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "a test fails by panicking, and waits by its own clock"
+)]
 
 mod bed;
 
