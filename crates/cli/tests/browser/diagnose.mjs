@@ -90,7 +90,7 @@ await stage(async (page) => {
   const box = (name) => page.locator(".flow-box", { hasText: name });
   await box("parse").waitFor();
   assert.equal(await page.locator(".flow-box").count(), 4);
-  assert.equal(await page.locator(".flow-room path").count(), 3);
+  assert.equal(await page.locator(".flow-room > svg path").count(), 3);
   assert.equal(await box("parse").getAttribute("aria-current"), "true");
   assert.match(await box("parse").innerText(), /waiting/);
   assert.match(await box("alert").innerText(), /on failure/);
