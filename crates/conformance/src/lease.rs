@@ -290,7 +290,10 @@ pub async fn a_renewal_and_a_reclaim_never_both_win(bed: Bed) {
         let ends = racers.join_all().await;
         let (renewals, claims) =
             (ends.iter().filter(|e| e.0).count(), ends.iter().map(|e| e.1).sum::<usize>());
-        assert_eq!(claims, reclaimed, "over is over, and live is live");
+        // A claim passes over what another call has locked just then; it is looked at again within a second.
+        let missed = usize::from(claims == 0 && reclaimed == 1);
+        let later = bed.claims("later", missed, now.map(|now| now.plus_ms(1_000))).await.len();
+        assert_eq!(claims + later, reclaimed, "over is over, and live is live");
         assert_eq!(renewals, if reclaimed == 0 { 12 } else { 0 });
         bed.cancels(held.job.id, crate::stop_at_once(), now).await.expect("out of the way");
     }

@@ -13,8 +13,6 @@ use crate::{
 use axum::http::Method;
 use windlass_core::Role;
 use wire::filter::{DATED, STANDING};
-use wire::schedule::{ApplyBody, BackfillBody};
-use wire::stats::{ProblemBody, RebuildBody};
 
 const V: &[Role] = &[Role::Viewer];
 const P: &[Role] = &[Role::Producer];
@@ -382,14 +380,14 @@ fn surroundings() -> Vec<Route> {
             .refuses(&["schedule_not_found"]),
         post("/v1/schedules/{name}/backfill", "enqueue slots of the past", schedules_bulk::backfill)
             .may(O)
-            .takes::<BackfillBody>()
+            .takes::<wire::schedule::BackfillBody>()
             .gives::<schedules_bulk::Backfilled>(200)
             .gives::<schedules_bulk::Backfilled>(201)
             .creates()
             .refuses(&["schedule_not_found"]),
         put("/v1/schedules", "make the schedules what a file says, all or none", schedules_bulk::apply)
             .may(O)
-            .takes::<ApplyBody>()
+            .takes::<wire::schedule::ApplyBody>()
             .gives::<schedules_bulk::AppliedPage>(200),
         get("/v1/leader", "who leads", schedules::leader).may(V).gives::<schedules::LeaderShape>(200),
         get("/v1/workers", "workers that reported themselves", workers::workers)
@@ -456,7 +454,7 @@ fn watchers() -> Vec<Route> {
             .gives::<stats::StatsShape>(200),
         post("/v1/stats/rebuild", "count what is in the log again", stats::rebuild)
             .may(O)
-            .takes::<RebuildBody>()
+            .takes::<wire::stats::RebuildBody>()
             .gives::<stats::Rebuilding>(202),
         get("/v1/problems", "errors grouped by what they are, last seen first", problems::problems)
             .may(V)
@@ -473,7 +471,7 @@ fn watchers() -> Vec<Route> {
             .refuses(&["problem_not_found"]),
         put("/v1/problems/{fingerprint}", "open, resolve or mute a problem", problems::put)
             .may(O)
-            .takes::<ProblemBody>()
+            .takes::<wire::stats::ProblemBody>()
             .gives::<problems::ProblemShape>(200)
             .refuses(&["problem_not_found"]),
         get("/v1/feed", "every event of every job as it comes", feed::feed)
