@@ -220,7 +220,7 @@ pub struct Dependent {
 pub const GRAPH_EVENTS: [&str; 4] =
     ["job_dependents_added", "job_children_added", "job_redriven", "job_forked"];
 
-/// Who waits for the end of a job, by id, from its log. Whoever was told of an end before a redrive is not told again.
+/// Who waits for the end of a job, by id, from its log. Those that learned of an end before a redrive learn of no second one.
 pub fn dependents(log: &[Event]) -> Vec<Dependent> {
     let mut found = BTreeMap::new();
     for event in log {
