@@ -74,7 +74,12 @@ await stage(async (page) => {
   const doomed = await enqueue("report.build", { payload: { n: 1 }, delay: "1h" });
   await page.goto(`${url}/#/jobs/${doomed}`);
   await page.locator(".blocked", { hasText: "not due" }).waitFor();
-  await act(page, "Cancel");
+  const isModal = await page.locator(".acts").getByRole("button", { name: "Cancel", exact: true }).evaluate(async (button) => {
+    button.click();
+    await Promise.resolve();
+    return document.querySelector("dialog")?.matches(":modal");
+  });
+  assert.ok(isModal, "an Esc that follows at once is the question's");
   await page.keyboard.press("Escape");
   await page.locator("dialog").waitFor({ state: "detached" });
   assert.equal((await get(`/v1/jobs/${doomed}`)).status, "pending");

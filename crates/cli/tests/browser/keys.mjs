@@ -31,6 +31,25 @@ await stage(async (page) => {
   await page.keyboard.press("Escape");
   await page.getByRole("dialog", { name: "keys" }).waitFor({ state: "detached" });
 
+  // What opens has the keys with the next one, however fast they come.
+  await page.keyboard.press("g");
+  await page.keyboard.press("q");
+  await heading(page, "Queues");
+  for (const key of ["?", "k"]) {
+    const has = await page.evaluate(async (key) => {
+      document.body.dispatchEvent(new KeyboardEvent("keydown", { key, ctrlKey: key === "k", bubbles: true }));
+      await Promise.resolve();
+      return document.querySelector("dialog")?.matches(":modal");
+    }, key);
+    assert.ok(has, `${key} opens before the next key`);
+    await page.keyboard.press("Escape");
+    await page.locator("dialog").waitFor({ state: "detached" });
+  }
+  await page.keyboard.press("/");
+  await heading(page, "Jobs");
+  await until("the filter has the keys", () => page.evaluate(() => document.activeElement?.id === "filter"));
+  await page.keyboard.press("Escape");
+
   // The palette finds pages, queues and jobs.
   await page.keyboard.press("Control+k");
   await page.keyboard.type("mail");

@@ -22,8 +22,8 @@ function decode(part: string) {
 export const route = signal<Route>(parse(location.hash));
 export const params = computed(() => route.value.params);
 
-// The list that was looked at last, to go back to.
-export const last = { list: "#/jobs" };
+// The list that was looked at last, to go back to, and whether its filter is to have the keys when it is there.
+export const last = { list: "#/jobs", isFilterWanted: false };
 
 export function href(page: string, id = "", params: Record<string, string | undefined> = {}) {
   const query = new URLSearchParams(Object.entries(params).filter((entry): entry is [string, string] => Boolean(entry[1])));

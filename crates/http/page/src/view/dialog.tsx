@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { asProblem, type Problem } from "../base/api.ts";
 import { ProblemBox, tell } from "../base/parts.tsx";
 
@@ -34,7 +34,8 @@ function Question({ title, text, fields, yes, tone = "", isWide, send }: Asked) 
   const form = useRef<HTMLFormElement>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [isSending, setSending] = useState(false);
-  useEffect(() => {
+  // Before the next key: an Esc that comes with the paint is meant for the question.
+  useLayoutEffect(() => {
     const held = document.activeElement as HTMLElement | null;
     dialog.current!.showModal();
     (form.current!.querySelector<HTMLElement>("input, textarea, select") ?? form.current!.querySelector<HTMLElement>("button[type=submit]"))!.focus();

@@ -124,6 +124,11 @@ function Queues({ asked, now }: { asked: URLSearchParams; now: Now | null }) {
 function FilterBox({ asked, known }: { asked: URLSearchParams; known: () => Record<string, string[]> }) {
   const input = useRef<HTMLInputElement>(null);
   const wrong = useSignal("");
+  useLayoutEffect(() => {
+    if (!last.isFilterWanted) return;
+    last.isFilterWanted = false;
+    input.current!.focus();
+  }, []);
   const offers = useSignal<string[]>([]);
   const offer = () => {
     const text = input.current!.value;

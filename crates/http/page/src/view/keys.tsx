@@ -1,7 +1,7 @@
 // The keys of the keyboard: / filters, Ctrl K finds, g and a letter goes, ? tells, Esc goes back.
 
 import { signal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { last, route } from "../base/route.ts";
 import { isAsking } from "./dialog.tsx";
 import { isPaletteOpen, PAGES } from "./palette.tsx";
@@ -30,8 +30,8 @@ function pressed(event: KeyboardEvent) {
     event.preventDefault();
     if (box) box.focus();
     else {
+      last.isFilterWanted = true;
       location.hash = "#/jobs";
-      setTimeout(() => document.getElementById("filter")?.focus(), 50);
     }
   } else if (event.key === "?") isHelpOpen.value = true;
   else if (event.key === "g") wentAt = Date.now();
@@ -60,7 +60,7 @@ export function Help() {
 
 function OpenHelp() {
   const dialog = useRef<HTMLDialogElement>(null);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const held = document.activeElement as HTMLElement | null;
     dialog.current!.showModal();
     return () => held?.isConnected && held.focus();

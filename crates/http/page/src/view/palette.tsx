@@ -1,7 +1,7 @@
 // Ctrl K: to any page, queue, kind, worker, schedule or job, and to what can be done here.
 
 import { signal, useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { get, type Now, type Schedule, type Worker } from "../base/api.ts";
 import { theme } from "../base/prefs.ts";
 import { href } from "../base/route.ts";
@@ -70,7 +70,7 @@ function Open() {
   const text = useSignal("");
   const at = useSignal(0);
   const more = useSignal<Entry[]>([]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     const ending = new AbortController();
     const held = document.activeElement as HTMLElement | null;
     dialog.current!.showModal();

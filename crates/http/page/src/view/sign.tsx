@@ -1,6 +1,6 @@
 // Signing in with a key. The browser gets a cookie that scripts cannot read; the key is not kept here.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { asProblem, post, type Problem, type Session } from "../base/api.ts";
 import { Icon, ProblemBox } from "../base/parts.tsx";
 
@@ -8,7 +8,7 @@ export function SignIn({ done }: { done: (session: Session) => void }) {
   const key = useRef<HTMLInputElement>(null);
   const [problem, setProblem] = useState<Problem | null>(null);
   const [isSending, setSending] = useState(false);
-  useEffect(() => key.current!.focus(), []);
+  useLayoutEffect(() => key.current!.focus(), []);
   const submit = async (event: Event) => {
     event.preventDefault();
     setSending(true);
