@@ -24,7 +24,8 @@ await stage(async (page, context) => {
   const acts = /^(cancel|redrive|fork|signal|approve|deny|pause|resume|drain|take|enqueue|run now|remove|resolve|mute|make|change|defaults)/i;
   for (const at of [`#/jobs/${job}`, "#/", "#/jobs", "#/jobs?queue=default", "#/problems", "#/approvals", "#/queues", "#/queues/default", "#/workers", "#/schedules", "#/activity", "#/settings"]) {
     await page.goto(`${url}/${at}`);
-    await page.locator("main h1").first().waitFor();
+    await page.locator(`.rail [aria-current=page][data-page="${at.slice(2).split(/[/?]/)[0] || "overview"}"]`).waitFor({ state: "attached" });
+    await page.locator("main h1").first().waitFor({ state: "attached" });
     await page.locator('#live[data-state="live"]').waitFor();
     const offered = (await page.getByRole("button").allTextContents()).filter((text) => acts.test(text));
     assert.deepEqual(offered, [], at);

@@ -19,13 +19,21 @@ export async function stage(play, { allowed = [], ...options } = {}) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: "dark", ...options });
     context.setDefaultTimeout(PATIENCE_MS);
     const page = await context.newPage();
+    // PAGE_SLOW=10 plays as on a processor ten times slower: what a play does too early shows there.
+    const rate = Number(process.env.PAGE_SLOW ?? 1);
+    if (rate > 1) await (await context.newCDPSession(page)).send("Emulation.setCPUThrottlingRate", { rate });
     const wrong = [];
     page.on("pageerror", (error) => wrong.push(`error: ${error.stack}`));
     page.on("console", (message) => message.type() === "error" && wrong.push(`console: ${message.text()}`));
     page.on("dialog", (dialog) => (wrong.push(`dialog: ${dialog.message()}`), dialog.dismiss()));
     page.on("request", (request) => request.url().startsWith(url) || wrong.push(`elsewhere: ${request.url()}`));
     await page.addInitScript(() => addEventListener("securitypolicyviolation", (event) => console.error("policy", event.violatedDirective, event.blockedURI)));
-    await play(page, context);
+    await play(page, context).catch(async (error) => {
+      // What somebody would have seen there.
+      const seen = await page.evaluate(() => `${location.hash}, keys go to ${document.activeElement?.outerHTML.slice(0, 200)}\n${document.body.innerText.slice(0, 3000)}`).catch(String);
+      console.error(`the play stopped at ${seen}\nand went wrong before: ${JSON.stringify(wrong)}`);
+      throw error;
+    });
     assert.deepEqual(wrong.filter((text) => !allowed.some((pattern) => pattern.test(text))), []);
   } finally {
     await browser.close();

@@ -7,7 +7,7 @@ import { isAsking } from "./dialog.tsx";
 import { isPaletteOpen, PAGES } from "./palette.tsx";
 
 const isHelpOpen = signal(false);
-const GO_MS = 1500;
+const GO_MS = 5000;
 let wentAt = 0;
 
 const isTyping = (event: KeyboardEvent) => Boolean((event.target as HTMLElement).closest?.("input:not([type=checkbox]):not([type=range]), textarea, select, dialog"));
