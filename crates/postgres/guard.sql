@@ -178,10 +178,10 @@ CREATE OR REPLACE FUNCTION windlass.is_legal(old text, new text) RETURNS boolean
     ELSE false END
 $$;
 
--- Illegal transitions are refused, whoever tries them. An update that does not raise version by one comes from a hand,
--- unless it is a renewal, which moves due_at and lease_expires_at of a running job and nothing else. A hand may set status
--- to cancelled or failed, along a legal transition: it is logged as such, the row made whole, the key freed, approvals
--- closed, the parent told.
+-- Illegal transitions are refused, whoever tries them. An update that does not raise version, by one or by what was logged
+-- before, comes from a hand, unless it is a renewal, which moves due_at and lease_expires_at of a running job and nothing
+-- else. A hand may set status to cancelled or failed, along a legal transition: it is logged as such, the row made whole,
+-- the key freed, approvals closed, the parent told.
 -- The line, the holds and the columns that drive rare lists follow here, so that no verb keeps them. What is handed out
 -- leaves the line by the statement that hands it out, and a completed job was held, so it is not in line. A lease that ends
 -- sooner than it was to (a renewal under a forced cancel) is looked at sooner.
@@ -204,6 +204,10 @@ BEGIN
     IF OLD.status <> NEW.status AND NOT windlass.is_legal(OLD.status, NEW.status) THEN
       RAISE EXCEPTION 'illegal transition: a job that is % cannot become %', OLD.status, NEW.status USING ERRCODE = 'WL001';
     ELSIF NEW.version = OLD.version + 1 THEN
+      EXIT checked;
+    ELSIF NEW.version > OLD.version AND NEW.version - OLD.version = (
+      SELECT count(*) FROM windlass.job_events e
+      WHERE e.job_id = OLD.id AND e.version > OLD.version AND e.version <= NEW.version) THEN
       EXIT checked;
     END IF;
     renewed.due_at := NEW.due_at;

@@ -2,8 +2,10 @@
 
 use crate::{Bed, Racer, at, completes, fails_for_good, fork, is_invalid, name, redrive, stop, together};
 use windlass_core::flow::{Edge, FLOW_KIND, Flow, Graph, Join, On, Seal};
-use windlass_core::{Actor, Answer, Done, JobId, NewJob, Refusal, RunAt, Status, WaitFor};
-use windlass_store::{Claimed, Enqueue, Idempotency, Purge};
+use windlass_core::{
+    Actor, Answer, Done, EventKind, JobId, NewJob, Outcome, Refusal, RunAt, Status, WaitFor,
+};
+use windlass_store::{Claimed, Enqueue, Idempotency, Purge, Settle, SettleItem};
 
 /// This module's laws, as tests.
 #[macro_export]
@@ -28,6 +30,8 @@ macro_rules! flow_laws {
             a_redriven_job_tells_nobody_twice,
             a_fork_has_no_dependents,
             a_purged_upstream_job_stops_nobody,
+            what_ends_in_one_request_is_counted_one_by_one,
+            requests_that_end_jobs_of_one_flow_at_once_lose_none,
             ten_thousand_jobs_in_one_flow,
         );
     };
@@ -431,6 +435,92 @@ pub async fn a_purged_upstream_job_stops_nobody(bed: Bed) {
     assert!(is_due(&bed, both).await);
     let late = bed.enqueue_refused(vec![after(&bed, &[(a, On::Success)])], at(0)).await;
     assert_eq!(late, (0, Refusal::UpstreamNotFound(a)), "how it ended is not known any more");
+}
+
+fn settling(held: &Claimed, outcome: Outcome) -> SettleItem {
+    SettleItem { job: held.job.id, token: held.lease.token, outcome }
+}
+
+/// F12, F13: a request that ends many jobs of one flow leaves what one request for each of them would.
+pub async fn what_ends_in_one_request_is_counted_one_by_one(bed: Bed) {
+    let parent = flow(&bed, Join::All, true, false);
+    let id = parent.id;
+    let nodes: Vec<NewJob> = (0..20).map(|_| node(&bed, id, &[])).collect();
+    let ids: Vec<JobId> = nodes.iter().map(|job| job.id).collect();
+    let mut last = node(&bed, id, &[(ids[0], On::Success), (ids[1], On::Success), (ids[18], On::Failure)]);
+    last.facts.queue = name("last");
+    let (next, mut jobs) = (last.id, vec![parent]);
+    jobs.extend(nodes);
+    jobs.push(last);
+    bed.enqueue_all(jobs, at(0)).await;
+    let mut held = bed.claims("w", 20, at(0)).await;
+    held.sort_by_key(|held| ids.iter().position(|id| *id == held.job.id));
+    let mut items: Vec<SettleItem> = held.iter().map(|held| settling(held, completes())).collect();
+    items[18].outcome = fails_for_good("broken");
+    items[19].token = held[0].lease.token;
+    items.insert(4, settling(&held[3], fails_for_good("again")));
+    let answers = bed.store.settle(Settle { items }, at(1)).await.expect("the store answers");
+    let refused = |n: usize| answers[n].as_ref().err();
+    assert_eq!(refused(4), Some(&Refusal::Finished(Status::Completed)), "the first word counts");
+    assert_eq!(refused(20), Some(&Refusal::Mismatch));
+    for (n, answer) in answers.iter().enumerate().filter(|(n, _)| ![4, 20].contains(n)) {
+        let status = if n == 19 { Status::Failed } else { Status::Completed };
+        // One for whom another waits has that in its log.
+        let version = if [0, 1, 19].contains(&n) { 4 } else { 3 };
+        assert_eq!(answer, &Ok(Done::Moved(version, status)), "item {n}");
+    }
+    let told = |held: &Claimed| Some((held.job.id, held.job.id == ids[18]));
+    let expected: Vec<_> = held[..19].iter().filter_map(told).collect();
+    let log = bed.snapshot(id).await.log;
+    let finished = log.iter().filter_map(|event| match &event.what {
+        EventKind::JobChildFinished(d) => Some((d.child, d.status == Status::Failed)),
+        _ => None,
+    });
+    assert_eq!(finished.collect::<Vec<_>>(), expected, "each in its turn");
+    assert_eq!(bed.row(id).await.children, 2, "the refused one, and the one after");
+    assert!(is_due(&bed, next).await);
+    ends(&bed, next, Status::Completed).await;
+    bed.settles(&held[19], completes(), at(2)).await.expect("held still");
+    assert!(is_due(&bed, id).await, "the callback runs");
+}
+
+/// F13, J6: whatever meets whatever, each end is counted once.
+pub async fn requests_that_end_jobs_of_one_flow_at_once_lose_none(bed: Bed) {
+    let flows: Vec<NewJob> = (0..3).map(|_| flow(&bed, Join::All, false, false)).collect();
+    let ids: Vec<JobId> = flows.iter().map(|job| job.id).collect();
+    let nodes = (0..120).map(|n| node(&bed, ids[n % 3], &[]));
+    bed.enqueue_all(flows.into_iter().chain(nodes).collect(), at(0)).await;
+    let held = bed.claims("w", 120, at(0)).await;
+    assert_eq!(held.len(), 120);
+    // Every job is ended by two requests, in which it has other neighbours.
+    let requests = (0..8).flat_map(|n| {
+        let one: Vec<SettleItem> = held.iter().skip(n).step_by(8).map(|h| settling(h, completes())).collect();
+        let other: Vec<SettleItem> =
+            held.iter().skip(15 * n).take(15).rev().map(|h| settling(h, completes())).collect();
+        [one, other]
+    });
+    let mut racers = tokio::task::JoinSet::new();
+    for items in requests {
+        let bed = bed.clone();
+        racers.spawn(async move {
+            let mut left = items;
+            // What somebody else's request held just then is asked for again.
+            while !left.is_empty() {
+                let asked = Settle { items: left.clone() };
+                let answers = bed.store.settle(asked, at(1)).await.expect("the store answers");
+                let mut answers = answers.into_iter();
+                left.retain(|_| answers.next() == Some(Err(Refusal::Busy)));
+            }
+        });
+    }
+    racers.join_all().await;
+    for id in ids {
+        let row = bed.row(id).await;
+        assert_eq!((row.status, row.children), (Status::Completed, 0));
+        let log = bed.snapshot(id).await.log;
+        let ends = log.iter().filter(|event| matches!(event.what, EventKind::JobChildFinished(_)));
+        assert_eq!(ends.count(), 40);
+    }
 }
 
 /// F12: one job fans out to all others, and the flow ends with the last.

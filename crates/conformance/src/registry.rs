@@ -1,6 +1,6 @@
 //! What surrounds jobs: queues, workers, audit, access keys, remembered answers.
 
-use crate::{Bed, at, is_invalid, key, name, stop, time, together, who};
+use crate::{Bed, at, completes, is_invalid, key, name, stop, time, together, who};
 use windlass_core::limits::ANSWER_KEPT_MS;
 use windlass_core::{Actor, Count, LeaseMs, QueueDefaults, Refusal, Role, RunAt, Status, Worker};
 use windlass_store::{
@@ -122,13 +122,30 @@ pub async fn queues_tell_what_is_due_in_them(bed: Bed) {
     pauses(&bed, "set", true, 5).await;
     let states = queues(&bed, 2, 6).await;
     let names: Vec<&str> = states.iter().map(|s| s.queue.name.as_str()).collect();
-    assert_eq!(names, ["busy", "set"], "those with a setting or something due, by name");
+    assert_eq!(
+        names,
+        ["busy", "future", "set"],
+        "those with a setting or a job that may run some day, by name"
+    );
     assert_eq!((states[0].due, states[0].oldest_due_at), (Count { n: 2, capped: true }, at(3)));
-    assert_eq!((states[1].due, states[1].oldest_due_at), (Count { n: 0, capped: false }, None));
+    for state in &states[1..] {
+        assert_eq!((state.due, state.oldest_due_at), (Count { n: 0, capped: false }, None));
+    }
     let states = queues(&bed, 9, 60_000).await;
     assert_eq!(states.len(), 3);
     assert_eq!(states[0].due, Count { n: 3, capped: false });
     assert_eq!((states[1].queue.name.as_str(), states[1].oldest_due_at), ("future", at(60_000)));
+    let held = bed.claims_from("w", &["busy"], 9, at(60_000)).await;
+    let states = queues(&bed, 9, 60_001).await;
+    assert_eq!(
+        (states[0].queue.name.as_str(), states[0].due.n),
+        ("busy", 0),
+        "one whose jobs all run is there"
+    );
+    for held in held {
+        bed.settles(&held, completes(), at(60_002)).await.expect("held");
+    }
+    assert_eq!(queues(&bed, 9, 60_003).await.len(), 2, "and one without jobs is not");
 }
 
 fn a_worker(id: &str) -> PutWorker {

@@ -14,7 +14,8 @@ use windlass_store::{PauseQueue, PutQueue, QueueState};
 /// Up to where due jobs are counted.
 const CAP: i64 = 10_000;
 
-/// Every queue that has a setting or a job that could be taken, or was busy in the last minute as this server saw it.
+/// Every queue that has a setting or a job that may run, now or later, or runs; or in which something happened in the last
+/// day, as this server saw it.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Queues)]
 pub(crate) struct QueuesPage {
@@ -29,8 +30,8 @@ pub(crate) async fn queues(call: Call) -> Reply {
 /// Every queue that the caller sees, with due jobs counted up to a cap.
 pub(crate) async fn standing(call: &Call, cap: i64) -> Result<Vec<QueueShape>, Problem> {
     let mut states = call.store().queues(cap, None).await?;
-    // A queue that is drained as fast as it fills has nothing due at this moment, and is busy all the same.
-    for name in call.app.hub.busy() {
+    // A queue that is drained as fast as it fills holds nothing at this moment, and one whose jobs all failed holds none.
+    for name in call.app.hub.known() {
         if !states.iter().any(|state| state.queue.name == name) {
             states.push(unset(name));
         }

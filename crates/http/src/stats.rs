@@ -346,7 +346,7 @@ pub(crate) struct NowShape {
     as_of: Time,
     /// Jobs by status, each counted up to 100,000.
     statuses: BTreeMap<&'static str, CountShape>,
-    /// Queues that have a setting or something due, or were busy in the last minute.
+    /// Queues that have a setting or a job that may run, now or later, or runs, or in which something happened in the last day.
     queues: Vec<QueueShape>,
     /// Workers.
     workers: WorkersNow,

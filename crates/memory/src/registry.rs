@@ -48,13 +48,9 @@ impl State {
         let state = |name: Name| {
             let (due, oldest_due_at) = self.index.due(&name, request, now);
             let set = self.queues.get(&name).cloned();
-            (set.is_some() || oldest_due_at.is_some()).then(|| QueueState {
-                queue: set.unwrap_or_else(|| Queue::new(name)),
-                due,
-                oldest_due_at,
-            })
+            QueueState { queue: set.unwrap_or_else(|| Queue::new(name)), due, oldest_due_at }
         };
-        names.into_iter().filter_map(state).collect()
+        names.into_iter().map(state).collect()
     }
 
     /// Whether a worker may take a job from a queue that it was not assigned.

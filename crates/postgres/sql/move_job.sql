@@ -1,10 +1,10 @@
--- The one door through which a job moves: everything that can change, in one update, beside one event.
+-- The one door through which a job moves: everything that can change, in one update, beside its events.
 -- $1 job  $2 status  $3 due_at  $4 deadline_at  $5 worker_id  $6 lease_hash  $7 lease_expires_at  $8 epoch
 -- $9 assignment  $10 attempt  $11 retries  $12 crashes  $13 version  $14 generation  $15 progress  $16 stage
 -- $17 waiting_for  $18 wait_name  $19 wait_version  $20 wake_version  $21 signals  $22 children
 -- $23 cancel_requested_at  $24 steps_from  $25 result_version  $26 error_version  $27 error_code
 -- $28 checkpoint_version  $29 payload_version  $30 meta_version  $31 started_at  $32 updated_at  $33 finished_at
--- $34 number of the claim that hands it out  $35 dependents or null
+-- $34 number of the claim that hands it out  $35 dependents or null  $36 version before
 -- Differs: SQLite finds what a claim holds by its worker.
 UPDATE windlass.jobs SET status = $2, due_at = $3, deadline_at = $4, worker_id = $5, lease_hash = $6, lease_expires_at = $7,
   epoch = $8, assignment = $9, attempt = $10, retries = $11, crashes = $12, version = $13, generation = $14,
@@ -13,4 +13,4 @@ UPDATE windlass.jobs SET status = $2, due_at = $3, deadline_at = $4, worker_id =
   error_version = $26, error_code = $27, checkpoint_version = $28, payload_version = $29,
   meta_version = $30, started_at = $31, updated_at = $32, finished_at = $33,
   dependents = $35, claim = coalesce($34, CASE WHEN lease_hash = $6 THEN claim END)
-WHERE id = $1 AND version = $13::bigint - 1 RETURNING id
+WHERE id = $1 AND version = $36 RETURNING id

@@ -267,6 +267,12 @@ impl<'c> Tx<'c> {
         self.due.fetch_or(due, Ordering::Relaxed);
     }
 
+    /// Says that a job was moved here.
+    pub(crate) fn mark_move(&self, job: &Job, now: Timestamp) {
+        // An assigned job waits for its worker, which looks as for a due one.
+        self.mark(job.status == Status::Assigned || job.status != Status::Running && job.is_due(now));
+    }
+
     /// Says that what became due here was taken.
     pub(crate) fn nothing_due(&self) {
         self.due.store(false, Ordering::Relaxed);
@@ -429,13 +435,12 @@ impl<'c> Tx<'c> {
                 self.hold_job(job, claim).await?;
             }
             let append = self.append_event(&step.event);
-            let (_, moved) = tokio::try_join!(biased; append, self.move_job(job, claim))?;
+            let (_, moved) = tokio::try_join!(biased; append, self.move_job(job, before.version, claim))?;
             if !moved {
                 let message = format!("job {} is not at version {}", before.id, before.version);
                 return Err(Failure::Unreadable(message));
             }
-            // An assigned job waits for its worker, which looks as for a due one.
-            self.mark(job.status == Status::Assigned || job.status != Status::Running && job.is_due(now));
+            self.mark_move(job, now);
             Ok(Ending::of(before, job))
         })
     }

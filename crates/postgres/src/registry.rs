@@ -62,21 +62,18 @@ impl Db<'_> {
         let none = params![];
         let (set, names, now) =
             tokio::try_join!(self.all(sql!("queues"), none, queue), self.queue_names(), self.clock(now))?;
-        let mut queues: HashMap<Name, (Queue, bool)> =
-            set.into_iter().map(|q| (q.name.clone(), (q, true))).collect();
+        let mut queues: HashMap<Name, Queue> = set.into_iter().map(|q| (q.name.clone(), q)).collect();
         for text in names {
             let name = name(&text).ok_or_else(|| Failure::Unreadable(format!("queue {text:?}")))?;
             let new = Queue::new(name.clone());
-            queues.entry(name).or_insert((new, false));
+            queues.entry(name).or_insert(new);
         }
         let depths = self.depths(queues.keys().map(Name::as_str).collect(), cap, now).await?;
         let mut states = Vec::new();
-        for (queue, has_setting) in queues.into_values() {
+        for queue in queues.into_values() {
             let (n, oldest_due_at) = depths.get(queue.name.as_str()).copied().unwrap_or_default();
-            if oldest_due_at.is_some() || has_setting {
-                let due = Count { n: n.min(cap), capped: n > cap };
-                states.push(QueueState { queue, due, oldest_due_at });
-            }
+            let due = Count { n: n.min(cap), capped: n > cap };
+            states.push(QueueState { queue, due, oldest_due_at });
         }
         states.sort_by(|a, b| a.queue.name.cmp(&b.queue.name));
         Ok(states)

@@ -2,12 +2,13 @@
 
 use crate::batch::{self, Batcher, Call};
 use crate::db::{Boxed, Db, Tx, sql, uuid};
+use crate::end::Moves;
 use crate::error::Tried;
 use crate::one_by_one::{One, one_by_one};
 use crate::param::params;
 use crate::pool::{Connections, LOCK_PATIENCE, Purpose, Waits, spawned};
 use crate::row::{self, Ts};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use uuid::Uuid;
 use windlass_core::decide::{Command, decide};
@@ -16,7 +17,7 @@ use windlass_core::outcome::Found;
 use windlass_core::payload::fits;
 use windlass_core::step::{denial, kept_signal, news};
 use windlass_core::wait::{ApprovalStatus, Wait};
-use windlass_core::{Answer, Done, Job, Outcome, Payload, Refusal, Status, Version, WaitFor};
+use windlass_core::{Answer, Done, Job, JobId, Outcome, Payload, Refusal, Status, Version, WaitFor};
 use windlass_store::{Now, Settle, SettleItem, StoreResult};
 
 /// Requests that can share a statement.
@@ -150,6 +151,52 @@ fn result(item: &SettleItem) -> Option<&Payload> {
     }
 }
 
+/// An item that is left, by its place.
+type Left = (usize, Arc<SettleItem>);
+
+/// Settles in one transaction what can be: a parent of many that end here is written once. First what nobody else holds,
+/// then what waits for parents that others hold. What is refused or comes after a wait is left, and so is everything if one
+/// of them is in the way of the others.
+async fn settle_together(
+    connections: &Connections,
+    items: &mut [One<Arc<SettleItem>, Done>],
+    now: Now,
+) -> Tried<()> {
+    let mut seen = HashSet::new();
+    // A wait comes before the ends that follow it: one of them may be what it waits for.
+    let is_wait = |item: &SettleItem| matches!(item.outcome, Outcome::Wait(..));
+    let before = items.iter().enumerate().take_while(|(_, one)| !matches!(one, One::Left(i) if is_wait(i)));
+    let mut left: Vec<Left> = before
+        .filter_map(|(n, one)| match one {
+            One::Left(item) if seen.insert(item.job) => Some((n, Arc::clone(item))),
+            _ => None,
+        })
+        .collect();
+    for waits in [Waits::Never, Waits::For(LOCK_PATIENCE)] {
+        if left.len() < 2 {
+            break;
+        }
+        let asked = Arc::new(std::mem::take(&mut left));
+        let settled = connections
+            .try_transact_waiting(Purpose::Work, waits, now, move |tx| {
+                let asked = Arc::clone(&asked);
+                Box::pin(async move { tx.settle_many(&asked, waits).await })
+            })
+            .await;
+        match settled {
+            Ok((settled, held)) => {
+                for (n, done) in settled {
+                    items[n] = One::Answered(Ok(done));
+                }
+                left = held;
+            }
+            Err(failure) if failure.is_locked() || failure.may_be_one_items() => break,
+            Err(failure) => return Err(failure),
+        }
+    }
+    Ok(())
+}
+
 /// Settles what is left of a request, one by one. One item's trouble does not stop the others: a job that another
 /// transaction holds is answered for itself.
 async fn rest(
@@ -165,7 +212,8 @@ async fn rest(
             (Ok(()), Some(version)) => One::Answered(Ok(Done::Moved(*version, Status::Completed))),
             (Ok(()), None) => One::Left(Arc::new(item.clone())),
         };
-    let items = request.items.iter().enumerate().map(answer).collect();
+    let mut items: Vec<One<Arc<SettleItem>, Done>> = request.items.iter().enumerate().map(answer).collect();
+    settle_together(connections, &mut items, now).await?;
     let one = |item: Arc<SettleItem>, waits: Waits| {
         let connections = Arc::clone(connections);
         let settle = async move {
@@ -223,6 +271,51 @@ impl Tx<'_> {
         let free = self.lock_free(ids).await?;
         let places: Vec<Place> = places.iter().copied().filter(|p| free.contains(&job(p))).collect();
         self.complete(requests, &places, now).await
+    }
+
+    /// Settles those whose rows nobody else holds, and whose parents nobody does unless they are waited for. Answers what
+    /// was settled, and what somebody holds; what is in neither is refused.
+    async fn settle_many(&self, items: &[Left], waits: Waits) -> Tried<(Vec<(usize, Done)>, Vec<Left>)> {
+        let mut moves = Moves::new(self);
+        let ids: Vec<JobId> = items.iter().map(|(_, item)| item.job).collect();
+        // Who the parent is never changes; parents come first in the order of locks.
+        let known = self.jobs_of(ids.iter().copied()).await?;
+        let parents: BTreeSet<JobId> = known.values().filter_map(|job| job.parent_id).collect();
+        let parents: Vec<JobId> = parents.into_iter().collect();
+        let mut held = HashSet::new();
+        if matches!(waits, Waits::For(_)) {
+            moves.load(parents.into_iter()).await?;
+        } else {
+            for (id, parent) in self.lock_free_rows(&parents).await? {
+                match parent {
+                    Ok(parent) => moves.knows(parent),
+                    Err(_) => _ = held.insert(id),
+                }
+            }
+        }
+        for (id, row) in self.lock_free_rows(&ids).await? {
+            match row {
+                Ok(job) if !job.parent_id.is_some_and(|parent| held.contains(&parent)) => moves.knows(job),
+                _ => _ = held.insert(id),
+            }
+        }
+        let now = self.now().await?;
+        let (mut settled, mut left) = (Vec::new(), Vec::new());
+        for (n, item) in items {
+            if held.contains(&item.job) {
+                left.push((*n, Arc::clone(item)));
+                continue;
+            }
+            let Some(job) = moves.row(item.job) else { continue };
+            let command = Command::Settle(item.token.hash(), item.outcome.clone());
+            let Ok(step) = decide(job, command, now.max(job.updated_at)) else { continue };
+            settled.push((*n, Done::Moved(step.job.version, step.job.status)));
+            let at = step.event.at;
+            let ended = moves.moves(step);
+            moves.follow(ended.into_iter().collect(), at).await?;
+        }
+        moves.write().await?;
+        Ok((settled, left))
     }
 
     async fn settle_one(&self, item: &SettleItem) -> Tried<Answer> {

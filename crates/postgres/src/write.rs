@@ -5,7 +5,7 @@ use crate::error::Tried;
 use crate::param::params;
 use crate::row::Ts;
 use windlass_core::unique::Policy;
-use windlass_core::{Job, Lane, LeaseMs, Name, Status, Timestamp, WaitFor, Who};
+use windlass_core::{Job, Lane, LeaseMs, Name, Status, Timestamp, Version, WaitFor, Who};
 
 impl Tx<'_> {
     /// Takes a job that is about to be handed out from the line, and notes that this claim holds it.
@@ -14,7 +14,8 @@ impl Tx<'_> {
         self.execute(sql!("hold_job"), params![uuid(job.id), claim, worker, job.due_at.map(Ts)]).await
     }
 
-    pub(crate) async fn move_job(&self, job: &Job, claim: Option<i64>) -> Tried<bool> {
+    /// Moves a row from the version `from` to what it is now. False if it is not there at that version.
+    pub(crate) async fn move_job(&self, job: &Job, from: Version, claim: Option<i64>) -> Tried<bool> {
         let time = |t: Option<Timestamp>| t.map(Ts);
         let moved = self
             .rows(
@@ -55,6 +56,7 @@ impl Tx<'_> {
                     time(job.finished_at),
                     claim,
                     (job.dependents > 0).then_some(job.dependents),
+                    from,
                 ],
             )
             .await?;

@@ -68,13 +68,10 @@ impl Db<'_> {
             }
         }
         queues.sort_by(|a, b| a.name.cmp(&b.name));
-        let has_setting = self.all(sql!("queues"), (), |r| Ok(r.get::<_, String>(0)?))?;
         let mut states = Vec::new();
         for queue in queues {
             let (due, oldest_due_at) = self.depth(&queue.name, cap.clamp(0, 1_000_000), now)?;
-            if oldest_due_at.is_some() || has_setting.iter().any(|name| name == queue.name.as_str()) {
-                states.push(QueueState { queue, due, oldest_due_at });
-            }
+            states.push(QueueState { queue, due, oldest_due_at });
         }
         Ok(states)
     }

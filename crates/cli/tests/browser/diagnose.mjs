@@ -16,7 +16,7 @@ await stage(async (page) => {
   await worker.step("render", { bytes: 10 });
   await worker.step("connect", { host: "mx" });
   await worker.act("fail", fail);
-  await until("both are counted", async () => (await get("/v1/stats?by=kind&from=-15m")).series.some((one) => one.points.some((point) => point.counts.failed && point.counts.completed)));
+  await until("both are counted", async () => (await get("/v1/stats?by=kind&from=-15m")).series.some((one) => ["failed", "completed"].every((end) => one.points.some((point) => point.counts[end]))));
 
   // Kinds: one of two ended well. A range that is not "until now" also shows the minute that is not over.
   const minutes = (n) => new Date(Date.now() + n * 60_000).toISOString();

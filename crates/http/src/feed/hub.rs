@@ -381,9 +381,9 @@ impl Hub {
         self.listeners.load(Ordering::Relaxed)
     }
 
-    /// Queues in which something happened in the last minute.
-    pub(crate) fn busy(&self) -> Vec<Name> {
-        self.rates.lock().unwrap_or_else(PoisonError::into_inner).busy(fresh::wall_clock())
+    /// Queues in which something happened in the last day.
+    pub(crate) fn known(&self) -> Vec<Name> {
+        self.rates.lock().unwrap_or_else(PoisonError::into_inner).known(fresh::wall_clock())
     }
 
     /// What happened in a queue within the last minute.

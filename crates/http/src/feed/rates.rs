@@ -1,4 +1,4 @@
-//! What happened in the last minute, by queue, as the one reader of the feed sees it pass.
+//! What happened in the last minute, and where anything did in the last day, by queue, as the one reader of the feed sees it pass.
 
 use super::item::Item;
 use crate::wire::registry::RatesShape;
@@ -7,6 +7,8 @@ use windlass_core::{Name, Status, Timestamp};
 
 /// Seconds that are remembered.
 const SECONDS: usize = 60;
+/// So long ago something must have happened in a queue that nobody speaks of any more.
+const KNOWN_SECONDS: i64 = 24 * 3_600;
 /// The most queues that are counted.
 const MOST: usize = 1_000;
 
@@ -51,11 +53,11 @@ impl Rates {
         }
     }
 
-    /// Queues in which something happened in the last minute.
-    pub(crate) fn busy(&self, now: Timestamp) -> Vec<Name> {
-        let oldest = second(now) - SECONDS as i64;
-        let is_busy = |line: &Line| line.seconds.iter().any(|(number, _)| *number > oldest);
-        self.0.iter().filter(|(_, line)| is_busy(line)).map(|(name, _)| name.clone()).collect()
+    /// Queues in which something happened in the last day.
+    pub(crate) fn known(&self, now: Timestamp) -> Vec<Name> {
+        let oldest = second(now) - KNOWN_SECONDS;
+        let is_known = |line: &Line| line.seconds.iter().any(|(number, _)| *number > oldest);
+        self.0.iter().filter(|(_, line)| is_known(line)).map(|(name, _)| name.clone()).collect()
     }
 
     /// Per second, over the last minute.

@@ -1086,7 +1086,7 @@ export interface components {
             status: string;
             approval?: components["schemas"]["Approval"] | null;
         };
-        /** @description Every queue that has a setting or a job that could be taken, or was busy in the last minute as this server saw it. */
+        /** @description Every queue that has a setting or a job that may run, now or later, or runs; or in which something happened in the last day, as this server saw it. */
         Queues: {
             queues: components["schemas"]["Queue"][];
         };
@@ -1827,7 +1827,7 @@ export interface components {
             statuses: {
                 [key: string]: components["schemas"]["Count"];
             };
-            /** @description Queues that have a setting or something due, or were busy in the last minute. */
+            /** @description Queues that have a setting or a job that may run, now or later, or runs, or in which something happened in the last day. */
             queues: components["schemas"]["Queue"][];
             /** @description Workers. */
             workers: components["schemas"]["WorkersNow"];

@@ -95,9 +95,9 @@ export const ProblemBox = ({ problem, again }: { problem: Problem; again?: () =>
 );
 
 // What stands where nothing is, with what to do about it.
-export const Empty = ({ title, text, command }: { title: string; text?: ComponentChildren; command?: string }) => (
+export const Empty = ({ title, text, command, isPage }: { title: string; text?: ComponentChildren; command?: string; isPage?: boolean }) => (
   <div class="empty">
-    <strong>{title}</strong>
+    {isPage ? <h1>{title}</h1> : <strong>{title}</strong>}
     {text && <p>{text}</p>}
     {command && <pre class="command">{command}</pre>}
   </div>

@@ -98,7 +98,7 @@ export function OneJob({ id }: { id: string }) {
     return (
       <>
         <Back />
-        {problem.value.status === 404 ? <Empty title="There is no such job" text="It may have been removed: finished jobs are kept for a while." /> : <ProblemBox problem={problem.value} again={start} />}
+        {problem.value.status === 404 ? <Empty isPage title="There is no such job" text="It may have been removed: finished jobs are kept for a while." /> : <ProblemBox problem={problem.value} again={start} />}
       </>
     );
   }

@@ -126,7 +126,7 @@ export function OneQueue({ id }: { id: string }) {
     </p>
   );
   if (!found) return <><p>{back}</p><Trouble problem={read.problem.value} again={read.look} /></>;
-  if (!queue) return <>{back}<Empty title="There is no such queue" text="A queue is there while it holds jobs or has settings." /></>;
+  if (!queue) return <>{back}<Empty isPage title="There is no such queue" text="A queue is there while it holds jobs or has settings." /></>;
   const workers = found.workers.filter((worker) => worker.queues.includes(id));
   return (
     <>

@@ -149,7 +149,7 @@ export function OneSchedule({ id }: { id: string }) {
       <p class="back">
         <a href="#/schedules">← schedules</a>
       </p>
-      {read.problem.value?.status === 404 ? <Empty title="There is no such schedule" /> : <Trouble problem={read.problem.value} again={read.look} />}
+      {read.problem.value?.status === 404 ? <Empty isPage title="There is no such schedule" /> : <Trouble problem={read.problem.value} again={read.look} />}
       {found && read.problem.value?.status !== 404 && (
         <Page
           title={found.schedule.name}

@@ -79,7 +79,7 @@ export function OneWorker({ id }: { id: string }) {
         <a href="#/workers">← workers</a>
       </p>
       <Trouble problem={found.problem.value} again={found.look} />
-      {found.value.value && !worker && <Empty title="There is no such worker" text="One that is gone for long is forgotten." />}
+      {found.value.value && !worker && <Empty isPage title="There is no such worker" text="One that is gone for long is forgotten." />}
       {worker && (
         <Page title={worker.id} note={<StatePill worker={worker} />} acts={<>{may("operator", "worker") && <DrainButton worker={worker} done={found.look} />}</>}>
           <div class="two">
