@@ -56,7 +56,7 @@ pub enum QueuesCommand {
     #[command(
         after_help = "Examples:\n  windlass queues set mail --max-retries 10 --timeout 2m\n  windlass queues set render --mode push\n  windlass queues set sync --limit 40 --per-key 2 --weight acme=3\n  windlass queues set sync --rate 100/s --burst 20 --key-rate 10/m"
     )]
-    Set(QueueSettings),
+    Set(Box<QueueSettings>),
 }
 
 /// A queue.
