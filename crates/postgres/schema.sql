@@ -47,6 +47,14 @@ TABLE audit (
   CONSTRAINT audit_pkey PRIMARY KEY (seq)
 )
 
+TABLE buckets (
+  queue text COLLATE "C" NOT NULL,
+  lane bigint NOT NULL,
+  paid_until timestamp with time zone NOT NULL,
+  cost integer NOT NULL,
+  CONSTRAINT buckets_pkey PRIMARY KEY (queue, lane)
+) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0)
+
 TABLE gauges (
   resolution text COLLATE "C" NOT NULL,
   at timestamp with time zone NOT NULL,

@@ -41,6 +41,14 @@ CREATE TABLE audit (
   detail TEXT    NOT NULL
 ) STRICT;
 
+CREATE TABLE buckets (
+  queue      TEXT    NOT NULL,
+  lane       INTEGER NOT NULL,
+  paid_until INTEGER NOT NULL,
+  cost       INTEGER NOT NULL,              -- of the last start
+  PRIMARY KEY (queue, lane)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE gauges (
   resolution TEXT    NOT NULL,
   at         INTEGER NOT NULL,

@@ -85,6 +85,7 @@ fn draft(args: EnqueueArgs) -> Outcome<NewJobShape> {
         backoff: args.backoff.map(|text| backoff(&text)).transpose()?,
         requires: requires(&args.require)?,
         key: lane.map(|key| key.to_string()),
+        cost: args.cost,
         agent_id: agent_id.map(|id| id.to_string()),
         metadata: traced(args.metadata.map(|text| metadata(&text)).transpose()?),
         tags: Some(tags),

@@ -13,7 +13,7 @@ use crate::show::{self, list, moment, names, text};
 use crate::span::ago;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use windlass_core::{Invalid, LeaseMs, Name, QueueDefaults, QueueLimits, QueueMode, Role, Who};
+use windlass_core::{Invalid, LeaseMs, Name, QueueDefaults, QueueLimits, QueueMode, Rate, Role, Who};
 use windlass_http::wire::control;
 use windlass_http::wire::lane::{LaneShape, LanesShape, LimitsShape};
 use windlass_http::wire::time::Time;
@@ -96,10 +96,23 @@ fn flow(settings: &QueueSettings) -> Outcome<Option<LimitsShape>> {
         let (key, n) = of_key("--weight", text)?;
         keys.entry(key).or_default().weight = Some(n);
     }
-    let is_fair = settings.fair || settings.per_key.is_some() || !keys.is_empty();
-    let lanes = is_fair.then_some(LanesShape { concurrency: settings.per_key, weight: None, keys });
-    let given = settings.no_limits || settings.limit.is_some() || lanes.is_some();
-    let flow = given.then_some(LimitsShape { concurrency: settings.limit, lanes });
+    let mut each_rate = None;
+    for text in &settings.key_rate {
+        let (key, rate) =
+            text.rsplit_once('=').map_or((None, text.as_str()), |(key, rate)| (Some(key), rate));
+        let rate = Rate { burst: settings.key_burst, ..Rate::parse("--key-rate", rate)? }.into();
+        match key {
+            Some(key) => keys.entry(key.to_owned()).or_default().rate = Some(rate),
+            None => each_rate = Some(rate),
+        }
+    }
+    let rate = settings.rate.as_deref().map(|text| Rate::parse("--rate", text)).transpose()?;
+    let rate = rate.map(|rate| Rate { burst: settings.burst, ..rate }.into());
+    let is_fair = settings.fair || settings.per_key.is_some() || each_rate.is_some() || !keys.is_empty();
+    let (concurrency, weight) = (settings.per_key, None);
+    let lanes = is_fair.then_some(LanesShape { concurrency, weight, rate: each_rate, keys });
+    let given = settings.no_limits || settings.limit.is_some() || rate.is_some() || lanes.is_some();
+    let flow = given.then_some(LimitsShape { concurrency: settings.limit, rate, lanes });
     if let Some(flow) = &flow {
         QueueLimits::try_from(flow.clone())?.check()?;
     }
@@ -134,6 +147,16 @@ async fn is_there(name: &Name, door: &ApiClient) -> Outcome<bool> {
     Ok(!list(&door.jobs(&pairs, None, 1).await?.value, "jobs").is_empty())
 }
 
+/// Limits in words. What a newer server says of them is shown as it came.
+fn limits(flow: &Value) -> String {
+    if flow.is_null() {
+        return String::new();
+    }
+    let shape = serde_json::from_value::<LimitsShape>(flow.clone()).ok();
+    let limits = shape.and_then(|shape| QueueLimits::try_from(shape).ok());
+    limits.map_or_else(|| text(flow), |limits| limits.to_string())
+}
+
 /// Queues as a table.
 pub fn show_queues(out: &Out, queues: &[Value]) {
     let row = |queue: &Value| {
@@ -146,7 +169,7 @@ pub fn show_queues(out: &Out, queues: &[Value]) {
         };
         let due = format!("{}{more}", text(&queue["due"]));
         let defaults = Some(text(&queue["defaults"])).filter(|text| text != "{}").unwrap_or_default();
-        let limits = Some(text(&queue["flow"])).filter(|_| !queue["flow"].is_null()).unwrap_or_default();
+        let limits = limits(&queue["flow"]);
         let (oldest, mode) = (moment(&queue["oldest_due_at"]), text(&queue["mode"]));
         vec![text(&queue["name"]), status.to_owned(), mode, due, oldest, limits, defaults, by]
     };

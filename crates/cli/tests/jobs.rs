@@ -249,3 +249,27 @@ fn keys_are_shown_once_and_never_again() {
     assert!(!bed.json(&["keys", "ls"])["keys"][0]["revoked_at"].is_null());
     assert_eq!(bed.json(&["audit", "ls"])["entries"].as_array().unwrap().len(), 2);
 }
+
+/// F7, F8: rates as people write them, and what a queue allows in words.
+#[test]
+fn queues_are_given_rates_in_words() {
+    let bed = Bed::new();
+    let words = ["--limit", "40", "--per-key", "2", "--rate", "100/s", "--burst", "20"];
+    let keys = ["--key-rate", "10/m", "--key-rate", "acme=60/m", "--weight", "acme=3"];
+    bed.run(&[&["queues", "set", "sync"], &words[..], &keys[..]].concat()).ok();
+    let flow = bed.json(&["queues", "ls"])["queues"][0]["flow"].clone();
+    assert_eq!(flow["rate"], json!({ "units": 100, "per": 1, "burst": 20 }));
+    assert_eq!(flow["lanes"]["rate"], json!({ "units": 10, "per": 60 }));
+    let shown = bed.run(&["queues", "ls"]).ok().out;
+    let words = "40 at once, 100/s in bursts of 20, 2 per key, 10/m per key; acme 60/m, 3 in a turn";
+    assert!(shown.contains(words), "{shown}");
+    for wrong in [&["--rate", "fast"][..], &["--rate", "0/s"], &["--key-rate", "acme=9"], &["--burst", "3"]] {
+        let ran = bed.run(&[&["queues", "set", "sync"], wrong].concat());
+        assert_eq!(ran.code, 2, "{wrong:?}: {}", ran.err);
+    }
+    let id = bed.enqueue(&["shop.sync", "--queue", "sync", "--cost", "5"]);
+    assert_eq!(bed.job(&id)["cost"], 5);
+    assert_ne!(bed.run(&["enqueue", "shop.sync", "--cost", "0"]).code, 0);
+    bed.run(&["queues", "set", "sync", "--no-limits"]).ok();
+    assert_eq!(bed.json(&["queues", "ls"])["queues"][0]["flow"], json!(null));
+}

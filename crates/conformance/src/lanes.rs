@@ -50,19 +50,19 @@ macro_rules! lanes_laws {
 }
 
 fn per_key(n: i32) -> QueueLimits {
-    let each = LaneRule { concurrency: Some(n), weight: None };
-    QueueLimits { concurrency: None, lanes: Some(Lanes { each, keys: BTreeMap::new() }) }
+    let each = LaneRule { concurrency: Some(n), ..LaneRule::default() };
+    QueueLimits { lanes: Some(Lanes { each, keys: BTreeMap::new() }), ..QueueLimits::default() }
 }
 
 fn fair() -> QueueLimits {
-    QueueLimits { concurrency: None, lanes: Some(Lanes::default()) }
+    QueueLimits { lanes: Some(Lanes::default()), ..QueueLimits::default() }
 }
 
 fn limit(n: i32) -> QueueLimits {
-    QueueLimits { concurrency: Some(n), lanes: None }
+    QueueLimits { concurrency: Some(n), ..QueueLimits::default() }
 }
 
-fn put(flow: QueueLimits, mode: Option<QueueMode>) -> PutQueue {
+pub(crate) fn put(flow: QueueLimits, mode: Option<QueueMode>) -> PutQueue {
     PutQueue {
         name: name("default"),
         defaults: QueueDefaults::default(),
@@ -73,41 +73,41 @@ fn put(flow: QueueLimits, mode: Option<QueueMode>) -> PutQueue {
 }
 
 impl Bed {
-    async fn limits(&self, flow: QueueLimits, now: Now) {
+    pub(crate) async fn limits(&self, flow: QueueLimits, now: Now) {
         let request = put(flow, None);
         self.store.put_queue(request, now).await.expect("the store answers").expect("it is set");
     }
 
-    fn keyed(&self, of: &str) -> NewJob {
+    pub(crate) fn keyed(&self, of: &str) -> NewJob {
         let mut job = self.job("work");
         job.facts.key = Some(key(of));
         job
     }
 
     /// So many jobs of a key.
-    async fn enqueues(&self, of: &str, n: usize, now: Now) -> Vec<JobId> {
+    pub(crate) async fn enqueues(&self, of: &str, n: usize, now: Now) -> Vec<JobId> {
         let jobs = (0..n).map(|_| self.keyed(of)).collect();
         self.enqueue_all(jobs, now).await.iter().map(|enqueued| enqueued.id).collect()
     }
 
     /// A claim that begins behind a lane.
-    async fn claims_behind(&self, from: Lane, max: usize, now: Now) -> Vec<Claimed> {
+    pub(crate) async fn claims_behind(&self, from: Lane, max: usize, now: Now) -> Vec<Claimed> {
         let (queues, claim) = (vec![name("default")], self.claim("w"));
         let request = ClaimMany { queues, kinds: vec![], max, from: Some(from), claim };
         self.store.claim(request, now).await.expect("the store answers")
     }
 }
 
-fn ids(claimed: &[Claimed]) -> Vec<JobId> {
+pub(crate) fn ids(claimed: &[Claimed]) -> Vec<JobId> {
     claimed.iter().map(|held| held.job.id).collect()
 }
 
-fn keys(claimed: &[Claimed]) -> Vec<String> {
+pub(crate) fn keys(claimed: &[Claimed]) -> Vec<String> {
     claimed.iter().map(|held| held.facts.key.as_ref().map(ToString::to_string).unwrap_or_default()).collect()
 }
 
 /// The names of some keys, in the order of their lanes.
-fn in_order<const N: usize>(mut names: [&str; N]) -> [&str; N] {
+pub(crate) fn in_order<const N: usize>(mut names: [&str; N]) -> [&str; N] {
     names.sort_by_key(|of| Lane::of(&key(of)));
     names
 }
@@ -179,7 +179,7 @@ pub async fn a_key_runs_no_more_than_its_limit_and_delays_no_other(bed: Bed) {
 /// F1
 pub async fn a_key_may_have_a_limit_of_its_own(bed: Bed) {
     let mut flow = per_key(1);
-    let own = LaneRule { concurrency: Some(3), weight: None };
+    let own = LaneRule { concurrency: Some(3), ..LaneRule::default() };
     flow.lanes.as_mut().expect("lanes").keys.insert(key("large"), own);
     bed.limits(QueueLimits { concurrency: Some(5), ..flow }, at(0)).await;
     for of in ["large", "small", "tiny"] {
@@ -416,7 +416,7 @@ pub async fn keys_take_turns(bed: Bed) {
 pub async fn weights_are_shares(bed: Bed) {
     let [one, two] = in_order(["one", "two"]);
     let mut flow = fair();
-    let heavy = LaneRule { weight: Some(3), concurrency: None };
+    let heavy = LaneRule { weight: Some(3), ..LaneRule::default() };
     flow.lanes.as_mut().expect("lanes").keys.insert(key(one), heavy);
     bed.limits(flow, at(0)).await;
     bed.enqueues("one", 20, at(0)).await;
@@ -516,7 +516,7 @@ pub async fn a_job_behind_a_limit_says_so(bed: Bed) {
 }
 
 /// How many claimers race.
-const CLAIMERS: usize = 16;
+pub(crate) const CLAIMERS: usize = 16;
 
 /// F1, F2: with workers that vanish, in snapshots while they race and by the whole log afterwards.
 pub async fn many_claimers_never_pass_a_limit(bed: Bed) {

@@ -26,6 +26,7 @@ pub mod limit;
 pub mod list;
 pub mod logs;
 pub mod operate;
+pub mod rates;
 pub mod registry;
 pub mod retention;
 pub mod schedule;
@@ -80,6 +81,7 @@ macro_rules! suite {
         $crate::claim_laws!($($make)*);
         $crate::hand_laws!($($make)*);
         $crate::lanes_laws!($($make)*);
+        $crate::rates_laws!($($make)*);
         $crate::lease_laws!($($make)*);
         $crate::limit_laws!($($make)*);
         $crate::settle_laws!($($make)*);

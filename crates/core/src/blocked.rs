@@ -9,7 +9,7 @@ use serde::Serialize;
 /// The answer to "why is it not running".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Blocked {
-    /// One word: `paused`, `not_due`, `limit`, `no_worker`, `waiting`, `upstream`, `assigned`, `cancelling`.
+    /// One word: `paused`, `not_due`, `limit`, `rate`, `no_worker`, `waiting`, `upstream`, `assigned`, `cancelling`.
     pub reason: &'static str,
     /// Since when.
     pub since: Timestamp,
@@ -26,6 +26,8 @@ pub struct Surroundings {
     pub paused: Option<(Timestamp, String)>,
     /// What of its queue's limits it stands behind, in words; none if there is a slot for it.
     pub full: Option<String>,
+    /// Which rate it stands behind, in words, and when it may start; none if it may now.
+    pub rated: Option<(String, Timestamp)>,
     /// Whether a live worker takes jobs of its queue and kind.
     pub has_worker: bool,
     /// Jobs that it waits for before its first run, with their names.
@@ -103,6 +105,13 @@ pub fn blocked(job: &Job, around: &Surroundings, now: Timestamp) -> Option<Block
                     job.queue
                 );
                 return because("limit", due, by.clone(), fix);
+            }
+            if let Some((by, at)) = &around.rated {
+                let fix = format!(
+                    "it may start at {at}; `windlass queues set {} --rate N/s --key-rate N/s` changes the rates",
+                    job.queue
+                );
+                return because("rate", due, by.clone(), fix);
             }
             if !around.has_worker {
                 let fix = format!(

@@ -102,6 +102,9 @@ pub struct Facts {
     /// Whose job it is, such as a tenant: jobs of one key form a lane of their queue, where the queue has rules for that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<Key>,
+    /// How many units of its queue's rate one start takes, 1..=1,000.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub cost: i32,
     /// Its place in a graph of jobs: what it waits for, or that it is the parent of a flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<Box<Graph>>,
@@ -109,6 +112,14 @@ pub struct Facts {
 
 fn is_zero(n: &i32) -> bool {
     *n == 0
+}
+
+fn one() -> i32 {
+    1
+}
+
+fn is_one(n: &i32) -> bool {
+    *n == 1
 }
 
 /// Keys of a job's metadata that carry its trace context (W3C Trace Context).
@@ -154,6 +165,7 @@ impl Facts {
             unique: None,
             requires: Requires::new(),
             key: None,
+            cost: 1,
             graph: None,
         }
     }
@@ -191,6 +203,7 @@ impl Facts {
         if let Some(backoff) = self.backoff {
             backoff.check()?;
         }
+        limits::within("cost", self.cost.into(), 1, limits::COST_MAX)?;
         limits::count("tags", self.tags.len(), limits::TAGS_MAX)?;
         check_metadata(&self.metadata)?;
         limits::count("requires", self.requires.len(), limits::REQUIRES_MAX)?;

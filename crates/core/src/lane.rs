@@ -1,4 +1,5 @@
-//! What limits a queue: how many of its jobs run at once, as a whole and per key, and in which turn keys are served.
+//! What limits a queue: how many of its jobs run at once and how fast they start, as a whole and per key, and in which turn
+//! keys are served.
 //!
 //! A **lane** is a queue's jobs of one key, first in, first out by priority, due time and id. A **slot** is a job that runs
 //! or is assigned: nothing else counts, so no slot can be lost. A lease that is over keeps its slot until it is taken over.
@@ -6,10 +7,12 @@
 use crate::job::Job;
 use crate::limits::{self, FLOW_CONCURRENCY_MAX, FLOW_KEYS_MAX, FLOW_WEIGHT_MAX, Invalid};
 use crate::name::Key;
+use crate::rate::{Rate, Rates};
 use crate::status::Status;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 
 /// The number of a lane, made from its key. Two keys with one number share a lane; among a million keys of a queue that is
 /// expected once in ten million stores.
@@ -46,6 +49,9 @@ pub struct QueueLimits {
     /// How many of its jobs run at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency: Option<i32>,
+    /// How fast its jobs start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
     /// Rules for keys. Once it is there, even without a rule in it, keys take turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lanes: Option<Lanes>,
@@ -71,6 +77,9 @@ pub struct LaneRule {
     /// How many of its jobs are handed out in one turn; one when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<i32>,
+    /// How fast its jobs start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
 }
 
 impl LaneRule {
@@ -81,14 +90,21 @@ impl LaneRule {
         if let Some(n) = self.weight {
             limits::within("flow.lanes.weight", n.into(), 1, FLOW_WEIGHT_MAX)?;
         }
-        Ok(())
+        self.rate.map_or(Ok(()), |rate| rate.check("flow.lanes.rate"))
     }
 }
 
 impl QueueLimits {
     /// Whether there is no rule.
     pub fn is_empty(&self) -> bool {
-        self.concurrency.is_none() && self.lanes.is_none()
+        self.concurrency.is_none() && self.rate.is_none() && self.lanes.is_none()
+    }
+
+    /// Whether the queue or a key has a rate.
+    pub fn has_rates(&self) -> bool {
+        let of_lanes =
+            |lanes: &Lanes| lanes.each.rate.is_some() || lanes.keys.values().any(|rule| rule.rate.is_some());
+        self.rate.is_some() || self.lanes.as_ref().is_some_and(of_lanes)
     }
 
     /// Accepts what is within the limits.
@@ -96,6 +112,7 @@ impl QueueLimits {
         if let Some(n) = self.concurrency {
             limits::within("flow.concurrency", n.into(), 1, FLOW_CONCURRENCY_MAX)?;
         }
+        self.rate.map_or(Ok(()), |rate| rate.check("flow.rate"))?;
         let Some(lanes) = &self.lanes else { return Ok(()) };
         lanes.each.check()?;
         limits::count("flow.lanes.keys", lanes.keys.len(), FLOW_KEYS_MAX)?;
@@ -104,7 +121,7 @@ impl QueueLimits {
 
     /// Whether there is a slot for a job of this lane beside those that are held.
     pub fn has_room(&self, lane: Option<Lane>, held: Held) -> bool {
-        let turns = Turns::new(self, held, Lane::PLAIN, 1);
+        let turns = Turns::new(self, held, None, Lane::PLAIN, 1);
         turns.wants() > 0 && turns.room(self.lane(lane)) > 0
     }
 
@@ -131,6 +148,35 @@ impl QueueLimits {
         let most = self.concurrency.map(i64::from)?;
         let has = held.total();
         (has >= most).then(|| format!("the queue has {has} of {most} running"))
+    }
+}
+
+/// In words: `40 at once, 100/s, 2 per key, 10/m per key; acme 3 in a turn`.
+impl fmt::Display for QueueLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut said: Vec<String> = self.concurrency.iter().map(|n| format!("{n} at once")).collect();
+        said.extend(self.rate.iter().map(ToString::to_string));
+        if let Some(lanes) = &self.lanes {
+            let LaneRule { concurrency, weight, rate } = lanes.each;
+            if lanes.each == LaneRule::default() {
+                said.push("keys take turns".to_owned());
+            }
+            said.extend(concurrency.map(|n| format!("{n} per key")));
+            said.extend(rate.map(|rate| format!("{rate} per key")));
+            said.extend(weight.map(|n| format!("{n} in a turn")));
+        }
+        f.write_str(&said.join(", "))?;
+        let keys = self.lanes.iter().flat_map(|lanes| &lanes.keys);
+        keys.into_iter().try_for_each(|(key, rule)| write!(f, "; {key} {rule}"))
+    }
+}
+
+impl fmt::Display for LaneRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let concurrency = self.concurrency.iter().map(|n| format!("{n} at once"));
+        let rate = self.rate.iter().map(ToString::to_string);
+        let weight = self.weight.iter().map(|n| format!("{n} in a turn"));
+        f.write_str(&concurrency.chain(rate).chain(weight).collect::<Vec<_>>().join(", "))
     }
 }
 
@@ -183,22 +229,25 @@ pub struct Turns {
     each: LaneRule,
     own: HashMap<Lane, LaneRule>,
     held: Held,
+    rates: Option<Rates>,
     from: Lane,
     want: usize,
 }
 
 impl Turns {
-    /// A claim of `want` jobs under these rules, which begins behind a lane.
-    pub fn new(flow: &QueueLimits, held: Held, from: Lane, want: usize) -> Self {
+    /// A claim of `want` jobs under these rules, which begins behind a lane. What it serves is paid for in its own copy of the
+    /// buckets: what is handed out in the end is known to the store.
+    pub fn new(flow: &QueueLimits, held: Held, rates: Option<Rates>, from: Lane, want: usize) -> Self {
         let lanes = flow.lanes.clone().unwrap_or_default();
         let own = lanes.keys.iter().map(|(key, rule)| (Lane::of(key), *rule)).collect();
-        Self { most: flow.concurrency.map(i64::from), each: lanes.each, own, held, from, want }
+        Self { most: flow.concurrency.map(i64::from), each: lanes.each, own, held, rates, from, want }
     }
 
     /// How many more may be handed out.
     pub fn wants(&self) -> usize {
         let room = self.most.map_or(i64::MAX, |most| most - self.held.total());
-        self.want.min(usize::try_from(room).unwrap_or_default())
+        let units = self.rates.as_ref().map_or(usize::MAX, Rates::wants);
+        self.want.min(units).min(usize::try_from(room).unwrap_or_default())
     }
 
     /// Behind which lane the next turn begins.
@@ -211,7 +260,8 @@ impl Turns {
         let own = self.own.get(&lane).and_then(|rule| rule.concurrency);
         let most = own.or(self.each.concurrency).filter(|_| lane != Lane::PLAIN);
         let room = most.map_or(i64::MAX, |most| i64::from(most) - self.held.of(lane));
-        usize::try_from(room).unwrap_or_default()
+        let units = self.rates.as_ref().map_or(usize::MAX, |rates| rates.room(lane));
+        units.min(usize::try_from(room).unwrap_or_default())
     }
 
     fn weight(&self, lane: Lane) -> usize {
@@ -233,16 +283,26 @@ impl Turns {
         lanes
     }
 
-    /// Serves lanes of one priority, each with its first jobs, and says who is handed out, in this order.
-    pub fn serve<T>(&mut self, lanes: impl IntoIterator<Item = (Lane, Vec<T>)>) -> Vec<T> {
-        let with_jobs = self.in_order(lanes).into_iter().map(|(lane, jobs)| (lane, jobs.into_iter()));
+    /// Whether the first job of a lane can be paid for out of the lane's bucket; if not, the lane stands still.
+    pub fn opens(&mut self, lane: Lane, cost: i32) -> bool {
+        self.rates.as_mut().is_none_or(|rates| rates.opens(lane, cost))
+    }
+
+    /// Serves lanes of one priority, each with its first jobs and what they cost, and says who is handed out, in this order.
+    pub fn serve<T>(
+        &mut self,
+        lanes: impl IntoIterator<Item = (Lane, Vec<T>)>,
+        cost: impl Fn(&T) -> i32,
+    ) -> Vec<T> {
+        let with_jobs =
+            self.in_order(lanes).into_iter().map(|(lane, jobs)| (lane, jobs.into_iter().peekable()));
         let mut lanes: Vec<_> = with_jobs.collect();
         let mut served = Vec::new();
         loop {
             let before = served.len();
             for (lane, jobs) in &mut lanes {
-                let turn = self.weight(*lane).min(self.room(*lane)).min(self.wants());
-                for job in jobs.take(turn) {
+                for _ in 0..self.weight(*lane).min(self.room(*lane)).min(self.wants()) {
+                    let Some(job) = jobs.next_if(|job| self.starts(*lane, cost(job))) else { break };
                     served.push(job);
                     self.held.take(*lane);
                     self.want -= 1;
@@ -253,6 +313,16 @@ impl Turns {
                 return served;
             }
         }
+    }
+
+    /// Pays for the start of a lane's next job, if the rates allow it.
+    fn starts(&mut self, lane: Lane, cost: i32) -> bool {
+        let Some(rates) = &mut self.rates else { return true };
+        let admits = rates.admits(lane, cost);
+        if admits {
+            rates.pay(lane, cost);
+        }
+        admits
     }
 }
 
@@ -265,7 +335,7 @@ mod tests {
     }
 
     fn lanes(each: LaneRule) -> QueueLimits {
-        QueueLimits { concurrency: None, lanes: Some(Lanes { each, keys: BTreeMap::new() }) }
+        QueueLimits { lanes: Some(Lanes { each, keys: BTreeMap::new() }), ..QueueLimits::default() }
     }
 
     fn jobs(lane: i64, n: i64) -> (Lane, Vec<(i64, i64)>) {
@@ -281,58 +351,59 @@ mod tests {
 
     #[test]
     fn lanes_take_turns_from_behind_the_last_one() {
-        let mut turns = Turns::new(&lanes(LaneRule::default()), Held::default(), Lane(5), 5);
-        let served = turns.serve([jobs(3, 9), jobs(5, 1), jobs(7, 2)]);
+        let mut turns = Turns::new(&lanes(LaneRule::default()), Held::default(), None, Lane(5), 5);
+        let served = turns.serve([jobs(3, 9), jobs(5, 1), jobs(7, 2)], |_| 1);
         assert_eq!(served, [(7, 0), (3, 0), (5, 0), (7, 1), (3, 1)]);
         assert_eq!((turns.from(), turns.wants()), (Lane(3), 0));
     }
 
     #[test]
     fn few_lanes_share_the_whole_claim() {
-        let mut turns = Turns::new(&lanes(LaneRule::default()), Held::default(), Lane::PLAIN, 10);
-        assert_eq!(turns.serve([jobs(1, 9), jobs(2, 1)]).len(), 10);
+        let mut turns = Turns::new(&lanes(LaneRule::default()), Held::default(), None, Lane::PLAIN, 10);
+        assert_eq!(turns.serve([jobs(1, 9), jobs(2, 1)], |_| 1).len(), 10);
     }
 
     #[test]
     fn a_weight_is_how_many_a_turn_hands_out() {
         let mut flow = lanes(LaneRule::default());
-        let heavy = LaneRule { weight: Some(3), concurrency: None };
+        let heavy = LaneRule { weight: Some(3), ..LaneRule::default() };
         flow.lanes.as_mut().unwrap().keys.insert(key("heavy"), heavy);
         let lane = Lane::of(&key("heavy")).number();
-        let mut turns = Turns::new(&flow, Held::default(), Lane(lane - 1), 8);
-        let served: Vec<i64> = turns.serve([jobs(lane, 9), jobs(lane + 1, 9)]).iter().map(|j| j.0).collect();
+        let mut turns = Turns::new(&flow, Held::default(), None, Lane(lane - 1), 8);
+        let served: Vec<i64> =
+            turns.serve([jobs(lane, 9), jobs(lane + 1, 9)], |_| 1).iter().map(|j| j.0).collect();
         assert_eq!(served, [lane, lane, lane, lane + 1, lane, lane, lane, lane + 1]);
     }
 
     #[test]
     fn limits_count_what_is_held() {
-        let rule = LaneRule { concurrency: Some(2), weight: None };
+        let rule = LaneRule { concurrency: Some(2), ..LaneRule::default() };
         let flow = QueueLimits { concurrency: Some(4), ..lanes(rule) };
         let held = Held::from_iter([(Lane(1), 1), (Lane(2), 2)]);
-        let mut turns = Turns::new(&flow, held, Lane::PLAIN, 100);
+        let mut turns = Turns::new(&flow, held, None, Lane::PLAIN, 100);
         assert_eq!((turns.room(Lane(1)), turns.room(Lane(2)), turns.wants()), (1, 0, 1));
-        assert_eq!(turns.serve([jobs(0, 1), jobs(2, 5), jobs(1, 5)]), [(1, 0)]);
+        assert_eq!(turns.serve([jobs(0, 1), jobs(2, 5), jobs(1, 5)], |_| 1), [(1, 0)]);
         assert_eq!(turns.wants(), 0, "the queue is full");
     }
 
     #[test]
     fn more_may_run_than_a_limit_that_was_lowered() {
-        let flow = QueueLimits { concurrency: Some(2), lanes: None };
-        let turns = Turns::new(&flow, Held::from_iter([(Lane::PLAIN, 5)]), Lane::PLAIN, 10);
+        let flow = QueueLimits { concurrency: Some(2), ..QueueLimits::default() };
+        let turns = Turns::new(&flow, Held::from_iter([(Lane::PLAIN, 5)]), None, Lane::PLAIN, 10);
         assert_eq!(turns.wants(), 0);
     }
 
     #[test]
     fn it_is_enough_to_know_as_many_as_a_turn_needs() {
-        let turns = Turns::new(&lanes(LaneRule::default()), Held::default(), Lane::PLAIN, 10);
+        let turns = Turns::new(&lanes(LaneRule::default()), Held::default(), None, Lane::PLAIN, 10);
         assert_eq!((turns.depth(Lane(1), 3), turns.depth(Lane(1), 10)), (10, 1));
     }
 
     #[test]
     fn rules_out_of_bounds_are_refused_by_name() {
-        let rule = |concurrency, weight| lanes(LaneRule { concurrency, weight });
+        let rule = |concurrency, weight| lanes(LaneRule { concurrency, weight, rate: None });
         for (flow, field) in [
-            (QueueLimits { concurrency: Some(0), lanes: None }, "flow.concurrency"),
+            (QueueLimits { concurrency: Some(0), ..QueueLimits::default() }, "flow.concurrency"),
             (rule(Some(0), None), "flow.lanes.concurrency"),
             (rule(None, Some(0)), "flow.lanes.weight"),
             (rule(None, Some(1_001)), "flow.lanes.weight"),
@@ -344,8 +415,10 @@ mod tests {
 
     #[test]
     fn a_full_lane_and_a_full_queue_say_so() {
-        let flow =
-            QueueLimits { concurrency: Some(3), ..lanes(LaneRule { concurrency: Some(2), weight: None }) };
+        let flow = QueueLimits {
+            concurrency: Some(3),
+            ..lanes(LaneRule { concurrency: Some(2), ..LaneRule::default() })
+        };
         let acme = key("acme");
         let held = |acme_has: i64, others: i64| {
             Held::from_iter([(Lane::of(&acme), acme_has), (Lane::PLAIN, others)])
@@ -354,5 +427,17 @@ mod tests {
         assert_eq!(flow.full(Some(&acme), &held(2, 0)).as_deref(), Some("key acme has 2 of 2 running"));
         assert_eq!(flow.full(None, &held(2, 0)), None);
         assert_eq!(flow.full(None, &held(2, 1)).as_deref(), Some("the queue has 3 of 3 running"));
+    }
+
+    #[test]
+    fn rules_are_said_in_words() {
+        let rate = |units| Some(Rate { units, per_ms: 1_000, burst: None });
+        let each = LaneRule { concurrency: Some(2), weight: None, rate: rate(5) };
+        let mut flow = QueueLimits { concurrency: Some(40), rate: rate(100), ..lanes(each) };
+        assert_eq!(flow.to_string(), "40 at once, 100/s, 2 per key, 5/s per key");
+        let own = LaneRule { weight: Some(3), ..LaneRule::default() };
+        flow.lanes.as_mut().unwrap().keys.insert(key("acme"), own);
+        assert_eq!(flow.to_string(), "40 at once, 100/s, 2 per key, 5/s per key; acme 3 in a turn");
+        assert_eq!(lanes(LaneRule::default()).to_string(), "keys take turns");
     }
 }

@@ -76,6 +76,12 @@ pub const LANED_LOOK_MAX: usize = 5_000;
 pub const FLOW_CONCURRENCY_MAX: i64 = 100_000;
 /// Most jobs that a key's turn may hand out.
 pub const FLOW_WEIGHT_MAX: i64 = 1_000;
+/// Most units of a rate, and of its burst.
+pub const FLOW_UNITS_MAX: i64 = 1_000_000;
+/// Fastest rate, in units a second: then a unit takes 100 µs, and rounding costs at most a hundredth of the rate.
+pub const FLOW_UNITS_PER_SECOND_MAX: i64 = 10_000;
+/// Most units that one job may cost.
+pub const COST_MAX: i64 = 1_000;
 /// Most keys of a queue with rules of their own.
 pub const FLOW_KEYS_MAX: usize = 1_000;
 /// Most items in one extend, settle, assign or sweep.

@@ -362,3 +362,47 @@ async fn queues_are_limited() {
         assert_eq!(claimed["jobs"].as_array().map(Vec::len), Some(1), "without limits it runs");
     }
 }
+
+/// F7, F8: rates are set over HTTP, hold for claims by what jobs cost, are shown, and explain why a job does not run.
+#[tokio::test(flavor = "multi_thread")]
+async fn queues_have_rates() {
+    for bed in beds().await {
+        let flow = json!({
+            "rate": { "units": 3, "per": "1h", "burst": 3 },
+            "lanes": { "rate": { "units": 2, "per": 86400 }, "keys": { "large": { "rate": { "units": 9, "per": "1d" } } } },
+        });
+        let set = bed.put("/v1/queues/calls", json!({ "flow": flow })).await.is(200);
+        assert_eq!(set["queue"]["flow"]["rate"], json!({ "units": 3, "per": 3600, "burst": 3 }));
+        assert_eq!(
+            set["queue"]["flow"]["lanes"]["keys"]["large"]["rate"],
+            json!({ "units": 9, "per": 86400 })
+        );
+        for (bad, field) in [
+            (json!({ "rate": { "units": 0, "per": "1s" } }), "flow.rate.units"),
+            (json!({ "rate": { "units": 1, "per": "1ms" } }), "flow.rate.per"),
+            (
+                json!({ "lanes": { "rate": { "units": 1, "per": "1s", "burst": 0 } } }),
+                "flow.lanes.rate.burst",
+            ),
+        ] {
+            let refused = bed.put("/v1/queues/calls", json!({ "flow": bad })).await.refused(422, "invalid");
+            assert!(refused.to_string().contains(field), "{refused}");
+        }
+        let job = |key: &str, cost: i32| json!({ "queue": "calls", "key": key, "cost": cost });
+        let dear = bed.put_job(job("acme", 2)).await;
+        let next = bed.put_job(job("acme", 1)).await;
+        let refused = json!({ "kind": "work", "cost": 1001 });
+        let refused = bed.post("/v1/jobs", refused).await.refused(422, "invalid");
+        assert!(refused.to_string().contains("cost"), "{refused}");
+        let claim = json!({ "queues": ["calls"], "worker_id": "w", "max": 10 });
+        let claimed = bed.post("/v1/claim", claim.clone()).await.is(200);
+        assert_eq!(claimed["jobs"].as_array().map(Vec::len), Some(1));
+        assert_eq!((&claimed["jobs"][0]["id"], &claimed["jobs"][0]["cost"]), (&json!(dear), &json!(2)));
+        let shown = bed.job(&next).await;
+        assert_eq!((&shown["cost"], &shown["blocked"]["reason"]), (&Value::Null, &json!("rate")));
+        assert_eq!(shown["blocked"]["by"], "key acme has used its 2/d");
+        bed.put("/v1/queues/calls", json!({ "flow": {} })).await.is(200);
+        let claimed = bed.post("/v1/claim", claim).await.is(200);
+        assert_eq!(claimed["jobs"][0]["id"], json!(next), "without a rate it starts");
+    }
+}

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 use windlass_core::decide::Command;
 use windlass_core::event::Assigned;
 use windlass_core::limits::{PRIORITY_MAX, PRIORITY_MIN};
-use windlass_core::operate::assign;
+use windlass_core::operate::{Verdict, assign};
 use windlass_core::term::may_assign;
 use windlass_core::{Answer, Cursor, Job, JobId, Name, Queue, QueueMode, Refusal, Timestamp, Who};
 use windlass_store::{Assign, Claimed, ReadUnassigned, Start, Unassigned, UnassignedPage, UnassignedPlace};
@@ -68,9 +68,18 @@ impl State {
 
     fn assign_one(&mut self, id: JobId, worker: Who, epoch: i64, lapse_ms: i64, now: Timestamp) -> Answer {
         let job = &self.entry(id)?.job;
+        let (queue, (lane, cost)) = (job.queue.clone(), self.price(job));
         let to = Assigned { worker, epoch, deadline_at: now.plus_ms(lapse_ms) };
-        let closed = self.is_paused(&job.queue) || !self.has_slot(job);
+        // What is held already starts nothing more by this.
+        let flow = self.flow(&queue).filter(|_| !job.takes_slot());
+        let mut rates = flow.and_then(|flow| self.rates(&queue, flow, now));
+        let admits = rates.as_mut().is_none_or(|rates| rates.admits(lane, cost));
+        let closed = self.is_paused(&queue) || !self.has_slot(job) || !admits;
         let verdict = assign(job, to, closed, now)?;
+        if let (Some(rates), Verdict::Step(_)) = (&mut rates, &verdict) {
+            rates.pay(lane, cost);
+        }
+        self.keep_rates(&queue, rates, now);
         Ok(self.carry(verdict))
     }
 

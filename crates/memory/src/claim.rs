@@ -99,7 +99,11 @@ impl State {
         if !self.is_open(&job.queue) || !self.has_slot(job) {
             return Err(Refusal::NotClaimable(job.status));
         }
-        self.hand_out(request.job, Command::Claim(request.claim.clone()), &request.claim, now)
+        let queue = job.queue.clone();
+        let mut rates = self.flow(&queue).and_then(|flow| self.rates(&queue, flow, now));
+        let claimed = self.hand_out_paid(request.job, &request.claim, &mut rates, now);
+        self.keep_rates(&queue, rates, now);
+        claimed
     }
 
     /// Writes what a claim or a start leads to. Only a job that runs by it is handed out.

@@ -4,7 +4,6 @@ use crate::index::id_of;
 use crate::state::State;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
-use windlass_core::decide::Command;
 use windlass_core::lane::{Held, Turns};
 use windlass_core::limits::{LANED_CLAIM_MAX, PRIORITY_MAX, PRIORITY_MIN};
 use windlass_core::{Job, JobId, Lane, Name, Order, QueueLimits, Status, Timestamp};
@@ -38,25 +37,26 @@ impl State {
         claimed: &mut Vec<Claimed>,
     ) {
         let most = max.min(claimed.len() + LANED_CLAIM_MAX);
-        let claim = |id: JobId, state: &mut Self, claimed: &mut Vec<Claimed>| {
-            claimed.extend(state.hand_out(id, Command::Claim(request.claim.clone()), &request.claim, now));
-        };
+        let mut rates = self.rates(queue, flow, now);
         for id in self.lost(queue, &request.kinds, now) {
             if claimed.len() < most {
-                claim(id, self, claimed);
+                claimed.extend(self.hand_out_paid(id, &request.claim, &mut rates, now));
             }
         }
         let from = request.from.unwrap_or_else(|| self.lane_places.begin(queue));
-        let mut turns = Turns::new(flow, self.held_of(queue, flow), from, most - claimed.len());
+        let held = self.held_of(queue, flow);
+        let mut turns = Turns::new(flow, held, rates.clone(), from, most - claimed.len());
         for priority in (PRIORITY_MIN as i32..=PRIORITY_MAX as i32).rev() {
             if turns.wants() == 0 {
                 break;
             }
             let waiting = self.waiting(queue, flow, priority, &request.kinds, now);
-            for id in turns.serve(waiting) {
-                claim(id, self, claimed);
+            let cost = |id: &JobId| self.entry(*id).map_or(1, |entry| self.price(&entry.job).1);
+            for id in turns.serve(waiting, cost) {
+                claimed.extend(self.hand_out_paid(id, &request.claim, &mut rates, now));
             }
         }
+        self.keep_rates(queue, rates, now);
         if request.from.is_none() {
             self.lane_places.end(queue, turns.from());
         }

@@ -39,6 +39,7 @@ mod lease;
 mod list;
 mod logs;
 mod operate;
+mod rates;
 mod registry;
 mod retention;
 mod schedule;

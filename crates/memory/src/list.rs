@@ -22,6 +22,11 @@ impl State {
                 .flow(&job.queue)
                 .filter(|_| !job.takes_slot())
                 .and_then(|flow| flow.full(entry.facts()?.key.as_ref(), &self.held_of(&job.queue, flow))),
+            rated: self
+                .flow(&job.queue)
+                .filter(|_| !job.takes_slot())
+                .and_then(|flow| self.rates(&job.queue, flow, now))
+                .and_then(|rates| rates.behind(entry.facts()?.key.as_ref(), entry.facts()?.cost)),
             has_worker: self.workers.values().any(|worker| worker.takes(&job.queue, &job.kind, now)),
             upstream: entry.facts()?.upstream(),
         };

@@ -116,6 +116,8 @@ pub(crate) struct State {
     pub kept: crate::follow::Kept,
     /// Queues with a setting.
     pub queues: BTreeMap<Name, Queue>,
+    /// What starts of queues with rates have paid for, per lane.
+    pub buckets: BTreeMap<(Name, windlass_core::Lane), windlass_core::rate::Bucket>,
     /// Whose turn it is in queues with rules.
     pub lane_places: windlass_store::LanePlaces,
     /// Workers that reported themselves.
@@ -158,6 +160,7 @@ impl State {
             terms: BTreeMap::new(),
             kept: crate::follow::Kept::default(),
             queues: BTreeMap::new(),
+            buckets: BTreeMap::new(),
             lane_places: windlass_store::LanePlaces::default(),
             workers: BTreeMap::new(),
             audit: Vec::new(),

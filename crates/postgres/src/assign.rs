@@ -7,6 +7,7 @@ use crate::error::{Failure, Tried};
 use crate::lost::set_aside;
 use crate::param::params;
 use crate::pool::Connections;
+use crate::rates::Paying;
 use crate::row::{Columns, Ts, name};
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -149,12 +150,20 @@ fn unassigned_job(row: &Row) -> Tried<(Name, Option<Unassigned>)> {
     Ok((queue, Some(job)))
 }
 
+/// A queue with rules that is locked.
+struct Limited {
+    flow: QueueLimits,
+    /// The slots that are taken.
+    held: Held,
+    paying: Paying,
+}
+
 /// What one request has locked or looked at.
 struct Locked {
     jobs: HashMap<JobId, Result<Job, Refusal>>,
     paused: HashSet<Name>,
-    /// Queues with rules, with the slots that are taken.
-    limited: HashMap<Name, (QueueLimits, Held)>,
+    /// Queues with rules.
+    limited: HashMap<Name, Limited>,
     now: Timestamp,
 }
 
@@ -172,12 +181,12 @@ impl Tx<'_> {
         let free = self.lock_free(ids.iter().copied().map(uuid).collect()).await?;
         // A later statement, so it sees the rows as they were locked.
         let rows = self.readable_jobs(ids.into_iter()).await?;
-        let now = self.now().await?;
+        let mut now = self.now().await?;
         if let Err(refusal) = may_assign(term.as_ref(), request.epoch, request.lapse_ms, now) {
             return Ok(Some(request.items.iter().map(|_| Err(refusal.clone())).collect()));
         }
         let queues: BTreeSet<&Name> = rows.values().map(|(job, _)| &job.queue).collect();
-        let (mut paused, mut limited) = (HashSet::new(), HashMap::new());
+        let (mut paused, mut limited, mut flows) = (HashSet::new(), HashMap::new(), Vec::new());
         // In the order of their names, so that two leaders cannot wait for each other.
         for name in queues {
             let Some(queue) = self.queue(name).await? else { continue };
@@ -188,8 +197,18 @@ impl Tx<'_> {
                 && let Some(flow) = self.lock_queue(name).await?.and_then(|queue| queue.flow)
             {
                 let held = self.locked_slots(name, &flow).await?;
-                limited.insert(name.clone(), (flow, held));
+                flows.push((name, flow, held));
             }
+        }
+        if !flows.is_empty() {
+            // Others may have been paid for while this waited for the queues.
+            now = self.now().await?.max(now);
+        }
+        for (name, flow, held) in flows {
+            let mut paying = self.paying(name, &flow, now).await?;
+            let of_it = rows.values().map(|(job, _)| job).filter(|job| job.queue == *name);
+            self.learn_costs(&mut paying, of_it.map(|job| job.id)).await?;
+            limited.insert(name.clone(), Limited { flow, held, paying });
         }
         let frees = |(job, _): &(Job, _)| job.status == Status::Running && limited.contains_key(&job.queue);
         if request.items.len() > 1 && rows.values().any(frees) {
@@ -213,6 +232,9 @@ impl Tx<'_> {
         self.write_assigned(request, &steps).await?;
         let in_limited = steps.iter().filter(|step| locked.limited.contains_key(&step.job.queue));
         self.take_slots(in_limited.map(|step| uuid(step.job.id)).collect()).await?;
+        for (name, limited) in &locked.limited {
+            self.keep_rates(name, &limited.paying, locked.now).await?;
+        }
         Ok(Some(answers))
     }
 
@@ -299,14 +321,18 @@ fn assign_one(
     let now = locked.now.max(job.updated_at);
     let deadline_at = now.plus_ms(request.lapse_ms);
     let to = event::Assigned { worker: worker.clone(), epoch: request.epoch, deadline_at };
-    let limits = locked.limited.get(&job.queue).filter(|_| !job.takes_slot());
-    let full = limits.is_some_and(|(flow, held)| !flow.has_room(job.lane, held.clone()));
+    // What is held already has its slot, and starts nothing more by this.
+    let mut limited = locked.limited.get_mut(&job.queue).filter(|_| !job.takes_slot());
+    let full = limited.as_mut().is_some_and(|Limited { flow, held, paying }| {
+        !flow.has_room(job.lane, held.clone()) || !paying.admits(flow.lane(job.lane), id)
+    });
     match decide_assign(&job, to, full || locked.paused.contains(&job.queue), now)? {
         Verdict::Already(version) => Ok(Done::Already(version)),
         Verdict::Step(step) => {
             let done = Done::Moved(step.job.version, step.job.status);
-            if let Some((flow, held)) = locked.limited.get_mut(&job.queue).filter(|_| !job.takes_slot()) {
+            if let Some(Limited { flow, held, paying }) = limited {
                 held.take(flow.lane(job.lane));
+                paying.pay(flow.lane(job.lane), id);
             }
             locked.jobs.insert(id, Ok(step.job.clone()));
             steps.push(*step);

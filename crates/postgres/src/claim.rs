@@ -288,12 +288,23 @@ impl Tx<'_> {
         if !queue.as_ref().is_none_or(|queue| queue.is_open()) || !job.is_due(now) {
             return Ok(Err(Refusal::NotClaimable(job.status)));
         }
-        let step = match decide(&job, Command::Claim(request.claim.clone()), now) {
+        let (mut now, has_rules) = (now, queue.is_some_and(|queue| queue.flow.is_some()));
+        let decided = |now| decide(&job, Command::Claim(request.claim.clone()), now);
+        let mut step = match decided(now) {
             Ok(step) => step,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        if queue.is_some_and(|queue| queue.flow.is_some()) && !self.take_slot(&job).await? {
-            return Ok(Err(Refusal::NotClaimable(job.status)));
+        if has_rules {
+            // A lost run that ends here starts nothing.
+            let Some(at) = self.take_slot(&job, step.job.status == Status::Running).await? else {
+                return Ok(Err(Refusal::NotClaimable(job.status)));
+            };
+            // It starts when it is paid for, not when its own row was locked.
+            now = at.max(now);
+            step = match decided(now) {
+                Ok(step) => step,
+                Err(refusal) => return Ok(Err(refusal)),
+            };
         }
         self.hand_out(&job, step, &request.claim, now).await
     }

@@ -9,6 +9,7 @@ use crate::error::Tried;
 use crate::lost::end;
 use crate::param::params;
 use crate::pool::Connections;
+use crate::rates::Paying;
 use crate::registry::queue as read_queue;
 use crate::row::{Columns, Ts, name};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -169,16 +170,20 @@ impl Tx<'_> {
         self.slots(queue, flow).await
     }
 
-    /// Finds a slot for a job that is about to be handed out by itself, and says whether there is one.
-    pub(crate) async fn take_slot(&self, job: &Job) -> Tried<bool> {
-        let Some(flow) = self.lock_queue(&job.queue).await?.and_then(|queue| queue.flow) else {
-            return Ok(true);
-        };
+    /// Finds a slot for a job that is about to be handed out by itself and, if it starts by that, pays for it. Returns the
+    /// moment of that; none if there is no slot or no unit.
+    pub(crate) async fn take_slot(&self, job: &Job, starts: bool) -> Tried<Option<Timestamp>> {
+        let queue = self.lock_queue(&job.queue).await?;
+        let now = self.now().await?;
+        let Some(flow) = queue.and_then(|queue| queue.flow) else { return Ok(Some(now)) };
         if !job.takes_slot() && !flow.has_room(job.lane, self.locked_slots(&job.queue, &flow).await?) {
-            return Ok(false);
+            return Ok(None);
+        }
+        if starts && !self.pay_for(job, &flow, now).await? {
+            return Ok(None);
         }
         self.take_slots(vec![uuid(job.id)]).await?;
-        Ok(true)
+        Ok(Some(now))
     }
 
     pub(crate) async fn take_slots(&self, ids: Vec<Uuid>) -> Tried<()> {
@@ -203,22 +208,25 @@ impl Tx<'_> {
             return Ok(Laned::Handed(handed));
         }
         let now = self.now().await?;
+        let mut paying = self.paying(queue, flow, now).await?;
         let lost = self.lost_of(queue, request, want + passed.len(), now).await?;
-        self.hand_out_all(&lost, passed, request, now, &mut handed).await?;
+        self.learn_costs(&mut paying, lost.iter().copied()).await?;
+        let asked = Asked { queue, flow, request, passed, now };
+        self.hand_out_all(&lost, &asked, &mut paying, &mut handed).await?;
         let held = self.locked_slots(queue, flow).await?;
-        let mut turns = Turns::new(flow, held, from, want - handed.claimed.len());
+        let mut turns = Turns::new(flow, held, paying.rates.clone(), from, want - handed.claimed.len());
         if handed.ending.is_none() && turns.wants() > 0 {
             for priority in self.due_priorities(queue, now).await? {
-                let heads =
-                    self.heads(queue, flow, priority, &turns, request, now, &mut handed.slots).await?;
-                let next = turns.serve(heads);
-                self.hand_out_all(&next, passed, request, now, &mut handed).await?;
+                let heads = self.heads(&asked, priority, &mut turns, &mut paying, &mut handed.slots).await?;
+                let next = turns.serve(heads, |id| paying.cost(*id));
+                self.hand_out_all(&next, &asked, &mut paying, &mut handed).await?;
                 if turns.wants() == 0 || handed.ending.is_some() {
                     break;
                 }
             }
         }
         handed.from = turns.from();
+        self.keep_rates(queue, &paying, now).await?;
         self.take_slots(std::mem::take(&mut handed.slots)).await?;
         Ok(Laned::Handed(handed))
     }
@@ -245,11 +253,11 @@ impl Tx<'_> {
     async fn hand_out_all(
         &self,
         ids: &[JobId],
-        passed: &[JobId],
-        request: &ClaimMany,
-        now: Timestamp,
+        asked: &Asked<'_>,
+        paying: &mut Paying,
         handed: &mut Handed,
     ) -> Tried<()> {
+        let Asked { flow, request, passed, now, .. } = *asked;
         let ids: Vec<JobId> = ids.iter().copied().filter(|id| !passed.contains(id)).collect();
         if ids.is_empty() {
             return Ok(());
@@ -272,30 +280,36 @@ impl Tx<'_> {
                 handed.ending = Some((*id, None));
                 return Ok(());
             }
+            let lane = flow.lane(job.lane);
+            if !paying.admits(lane, *id) {
+                continue;
+            }
             handed.slots.push(uuid(*id));
-            handed.claimed.extend(self.hand_out(&job, step, &request.claim, now).await?);
+            if let Ok(claimed) = self.hand_out(&job, step, &request.claim, now).await? {
+                handed.claimed.push(claimed);
+                paying.pay(lane, *id);
+            }
         }
         Ok(())
     }
 
-    /// Lanes with room and a due job at one priority, as many and as deep as a claim needs. A run whose lease is over and
-    /// that was handed out before the queue had rules gets its slot here, and is taken over by the next claim.
-    #[expect(clippy::too_many_arguments, reason = "what one look takes")]
+    /// Lanes with room and a due job at one priority that can be paid for, as many and as deep as a claim needs. A run whose
+    /// lease is over and that was handed out before the queue had rules gets its slot here, and is taken over by the next claim.
     async fn heads(
         &self,
-        queue: &Name,
-        flow: &QueueLimits,
+        asked: &Asked<'_>,
         priority: i32,
-        turns: &Turns,
-        request: &ClaimMany,
-        now: Timestamp,
+        turns: &mut Turns,
+        paying: &mut Paying,
         slots: &mut Vec<Uuid>,
     ) -> Tried<Vec<(Lane, Vec<JobId>)>> {
+        let Asked { queue, flow, request, now, .. } = *asked;
         let look = Look { tx: self, queue, priority, request, now };
         let wants = turns.wants();
         let mut heads = BTreeMap::new();
         if flow.lanes.is_none() {
             look.plain(true, wants, &mut heads, slots).await?;
+            self.learn_costs(paying, heads.values().flatten().copied()).await?;
             return Ok(heads.into_iter().collect());
         }
         let from = turns.from().number();
@@ -309,7 +323,12 @@ impl Tx<'_> {
                 let is_open = |lane: &Lane| turns.room(*lane) > 0;
                 let open =
                     lanes.iter().copied().filter(is_open).map(|lane| (lane, turns.depth(lane, usize::MAX)));
-                look.of_lanes(open.collect(), &mut heads, slots).await?;
+                let mut found = BTreeMap::new();
+                look.of_lanes(open.collect(), &mut found, slots).await?;
+                self.learn_costs(paying, found.values().flatten().copied()).await?;
+                found
+                    .retain(|lane, jobs| jobs.first().is_some_and(|id| turns.opens(*lane, paying.cost(*id))));
+                heads.extend(found);
                 if lanes.len() < WALK as usize {
                     break;
                 }
@@ -323,8 +342,19 @@ impl Tx<'_> {
             heads.retain(|lane, _| *lane == Lane::PLAIN);
             look.of_lanes(deeper, &mut heads, slots).await?;
         }
+        self.learn_costs(paying, heads.values().flatten().copied()).await?;
         Ok(heads.into_iter().collect())
     }
+}
+
+/// What a claim asks of a queue with rules.
+struct Asked<'a> {
+    queue: &'a Name,
+    flow: &'a QueueLimits,
+    request: &'a ClaimMany,
+    /// Jobs that must end and could not be ended.
+    passed: &'a [JobId],
+    now: Timestamp,
 }
 
 /// A look at one priority of a queue.

@@ -34,6 +34,7 @@ mod one_by_one;
 mod operate;
 mod param;
 mod pool;
+mod rates;
 mod registry;
 mod retention;
 mod row;

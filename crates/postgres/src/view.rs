@@ -88,7 +88,9 @@ impl Db<'_> {
         let mut held = HashMap::new();
         for queue in queues.iter().flatten() {
             if let Some(flow) = &queue.flow {
-                held.insert(queue.name.clone(), (flow.clone(), self.slots(&queue.name, flow).await?));
+                let slots = self.slots(&queue.name, flow).await?;
+                let rates = self.rates(&queue.name, flow, now).await?;
+                held.insert(queue.name.clone(), (flow.clone(), slots, rates));
             }
         }
         let by = |q: Queue| q.paused.map(|(at, by)| (q.name, (at, by.to_string())));
@@ -103,7 +105,9 @@ impl Db<'_> {
             let limits = held.get(&job.queue).filter(|_| !job.takes_slot());
             let around = Surroundings {
                 paused: paused.get(&job.queue).cloned(),
-                full: limits.and_then(|(flow, held)| flow.full(facts.key.as_ref(), held)),
+                full: limits.and_then(|(flow, held, _)| flow.full(facts.key.as_ref(), held)),
+                rated: limits
+                    .and_then(|(_, _, rates)| rates.as_ref()?.behind(facts.key.as_ref(), facts.cost)),
                 has_worker: workers.iter().any(|w| w.takes(&job.queue, &job.kind, now)),
                 upstream: facts.upstream(),
             };

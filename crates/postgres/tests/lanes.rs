@@ -43,9 +43,9 @@ fn processes_that_race_never_pass_a_limit() {
     support::wait_for(async {
         let (url, _database) = support::database().await;
         let first = open(&url).await;
-        let each = LaneRule { concurrency: Some(PER_KEY), weight: None };
+        let each = LaneRule { concurrency: Some(PER_KEY), ..LaneRule::default() };
         let lanes = Some(Lanes { each, keys: BTreeMap::new() });
-        limits(&first, QueueLimits { concurrency: Some(OF_QUEUE), lanes }).await;
+        limits(&first, QueueLimits { concurrency: Some(OF_QUEUE), lanes, ..QueueLimits::default() }).await;
         for of in ["a", "b", "c", "d"] {
             enqueue(&first, of, 20).await;
         }
@@ -142,7 +142,7 @@ fn only_queues_with_rules_list_their_slots() {
         enqueue(&bed, "a", 4).await;
         let held = bed.claims("w", 1, at(1)).await;
         assert_eq!(slots().await, 0);
-        limits(&bed, QueueLimits { concurrency: Some(2), lanes: None }).await;
+        limits(&bed, QueueLimits { concurrency: Some(2), ..QueueLimits::default() }).await;
         assert_eq!(slots().await, 1, "what runs already");
         let more = bed.claims("w", 4, at(2)).await;
         assert_eq!((more.len(), slots().await), (1, 2));
@@ -159,7 +159,7 @@ fn slots_that_were_removed_are_found_and_mended() {
         let (url, _database) = support::database().await;
         let store = Arc::new(Options::new(&url).open().await.expect("a store"));
         let (bed, hand) = (Bed::new(Arc::clone(&store) as _), support::hand(&url).await);
-        limits(&bed, QueueLimits { concurrency: Some(2), lanes: None }).await;
+        limits(&bed, QueueLimits { concurrency: Some(2), ..QueueLimits::default() }).await;
         enqueue(&bed, "a", 4).await;
         let held = bed.claims("w", 4, at(1)).await;
         hand.batch_execute("DELETE FROM windlass.slots").await.expect("removed");

@@ -35,6 +35,7 @@ const PLANNED: &[Planned] = &[
     ("slots", "text", "'default'", &["using jobs_pkey on jobs"]),
     ("free_slots", "text", "'default'", &["using jobs_pkey on jobs"]),
     ("take_slots", "uuid[]", "ARRAY['01900000-0000-7000-8000-000000000010'::uuid]", &["jobs_pkey"]),
+    ("costs", "uuid[]", "array_fill(ID::uuid, '{100}')", &["job_events_pkey"]),
     ("adopt_slots", "text", "'default'", &["using jobs_pkey on jobs"]),
     (
         "lost",

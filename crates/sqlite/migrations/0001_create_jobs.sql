@@ -294,6 +294,15 @@ CREATE TABLE queues (
   flow      TEXT                            -- its rules, as JSON; null without any
 ) STRICT, WITHOUT ROWID;
 
+-- What starts of queues with rates have paid for, per lane; lane -1 is the whole queue. In the past it means nothing.
+CREATE TABLE buckets (
+  queue      TEXT    NOT NULL,
+  lane       INTEGER NOT NULL,
+  paid_until INTEGER NOT NULL,
+  cost       INTEGER NOT NULL,              -- of the last start
+  PRIMARY KEY (queue, lane)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE workers (
   id         TEXT    NOT NULL PRIMARY KEY,
   queues     TEXT    NOT NULL,

@@ -12,7 +12,7 @@ use windlass_core::limits::{self, BATCH_MAX, PRIORITY_MAX, PRIORITY_MIN};
 use windlass_core::operate::{Verdict, assign};
 use windlass_core::term::may_assign;
 use windlass_core::{
-    Answer, Done, Facts, Job, JobId, Name, QueueMode, Refusal, Status, Timestamp, Who, event,
+    Answer, Done, Facts, Job, JobId, Lane, Name, QueueMode, Refusal, Status, Timestamp, Who, event,
 };
 use windlass_store::{
     Assign, ClaimMany, Claimed, ReadUnassigned, Start, Unassigned, UnassignedPage, UnassignedPlace,
@@ -110,14 +110,27 @@ impl Tx<'_, '_> {
         };
         let deadline_at = now.plus_ms(request.lapse_ms);
         let to = event::Assigned { worker: worker.clone(), epoch: request.epoch, deadline_at };
-        if self.queue(&job.queue)?.is_some_and(|queue| queue.flow.is_some()) {
+        let flow = self.queue(&job.queue)?.and_then(|queue| queue.flow);
+        if flow.is_some() {
             // Those before it take their slots.
             self.write_assigned(request, steps, now)?;
         }
-        let closed = self.is_paused(&job.queue)? || !self.has_slot(&job)?;
+        // What is held already starts nothing more by this.
+        let mut rates = match flow.as_ref().filter(|_| !job.takes_slot()) {
+            Some(flow) => self.rates(&job.queue, flow, now)?,
+            None => None,
+        };
+        let (lane, cost) =
+            (flow.map_or(Lane::PLAIN, |flow| flow.lane(job.lane)), self.cost(rates.as_ref(), &job)?);
+        let admits = rates.as_mut().is_none_or(|rates| rates.admits(lane, cost));
+        let closed = self.is_paused(&job.queue)? || !self.has_slot(&job)? || !admits;
         match granted!(assign(&job, to, closed, now)) {
             Verdict::Already(version) => Ok(Ok(Done::Already(version))),
             Verdict::Step(step) if step.job.status == Status::Assigned => {
+                if let Some(rates) = &mut rates {
+                    rates.pay(lane, cost);
+                }
+                self.keep_rates(&job.queue, rates, now)?;
                 let done = Done::Moved(step.job.version, step.job.status);
                 steps.push(*step);
                 Ok(Ok(done))

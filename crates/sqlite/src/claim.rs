@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 use windlass_core::decide::{Claim, Command, Move, decide, hand_out};
 use windlass_core::limits::{CLAIM_MAX, PRIORITY_MAX, PRIORITY_MIN};
 use windlass_core::step::{self, StepState};
-use windlass_core::{Actor, Facts, Job, JobId, Lease, Metadata, Name, Payload, Refusal, Status, Timestamp};
+use windlass_core::{
+    Actor, Facts, Job, JobId, Lane, Lease, Metadata, Name, Payload, QueueLimits, Refusal, Status, Timestamp,
+};
 use windlass_store::{ClaimMany, ClaimOne, Claimed, LanePlaces, WriteAudit};
 
 /// How long a look may go on from where the last one ended before it starts from the beginning again.
@@ -327,13 +329,42 @@ impl Tx<'_, '_> {
         if !self.is_open(&job.queue)? || !job.is_due(now) || !self.has_slot(&job)? {
             return Ok(Err(Refusal::NotClaimable(job.status)));
         }
-        if let Ok(step) = decide(&job, Command::Claim(request.claim.clone()), now)
-            && let Some(claimed) = self.take(&job, step, &request.claim, now)?
-        {
-            return Ok(Ok(claimed));
+        if let Ok(step) = decide(&job, Command::Claim(request.claim.clone()), now) {
+            // A lost run that ends here starts nothing.
+            let flow = self.queue(&job.queue)?.and_then(|queue| queue.flow);
+            let flow = flow.filter(|_| step.job.status == Status::Running);
+            if let Some(claimed) = self.take_paid(&job, step, flow, &request.claim, now)? {
+                return Ok(Ok(claimed));
+            }
         }
         let status = self.job(request.job)?.map_or(job.status, |j| j.status);
         Ok(Err(if status.is_terminal() { Refusal::Finished(status) } else { Refusal::NotClaimable(status) }))
+    }
+
+    /// Hands out one job by itself, if the rates of its queue allow it, and pays for it.
+    fn take_paid(
+        &self,
+        job: &Job,
+        step: Move,
+        flow: Option<QueueLimits>,
+        claim: &Claim,
+        now: Timestamp,
+    ) -> Tried<Option<Claimed>> {
+        let mut rates = match &flow {
+            Some(flow) => self.rates(&job.queue, flow, now)?,
+            None => None,
+        };
+        let (lane, cost) =
+            (flow.map_or(Lane::PLAIN, |flow| flow.lane(job.lane)), self.cost(rates.as_ref(), job)?);
+        let claimed = match rates.as_mut().is_none_or(|rates| rates.admits(lane, cost)) {
+            true => self.take(job, step, claim, now)?,
+            false => None,
+        };
+        if let (Some(rates), true) = (&mut rates, claimed.is_some()) {
+            rates.pay(lane, cost);
+        }
+        self.keep_rates(&job.queue, rates, now)?;
+        Ok(claimed)
     }
 
     fn held_already(&self, claim: &Claim, now: Timestamp) -> Tried<Vec<Job>> {

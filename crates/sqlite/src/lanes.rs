@@ -2,11 +2,13 @@
 
 use crate::db::{Db, Tx, sql};
 use crate::error::Tried;
+use crate::rates::Costs;
 use crate::row;
 use std::cmp::Reverse;
 use windlass_core::decide::{Command, decide};
 use windlass_core::lane::{Held, Turns};
 use windlass_core::limits::{LANED_CLAIM_MAX, LANED_LOOK_MAX, PRIORITY_MAX, PRIORITY_MIN};
+use windlass_core::rate::Rates;
 use windlass_core::{Job, JobId, Lane, Name, QueueLimits, Status, Timestamp};
 use windlass_store::{ClaimMany, Claimed, LanePlaces};
 
@@ -45,98 +47,129 @@ impl Tx<'_, '_> {
         claimed: &mut Vec<Claimed>,
     ) -> Tried<()> {
         let most = max.min(claimed.len() + LANED_CLAIM_MAX);
+        let (mut rates, mut costs) = (self.rates(queue, flow, now)?, Costs::default());
         let mut lost = self.all(sql!("lost"), (queue.as_str(), now.as_micros()), row::readable_job)?;
         // As they stood in line.
         lost.sort_unstable_by_key(|(job, _)| (Reverse(job.priority), job.due_at, job.id));
+        self.costs(rates.as_ref(), lost.iter().map(|(job, _)| job.id), &mut costs)?;
         for (job, wrong) in lost {
             if claimed.len() < most && takes(request, job.kind.as_str()) {
-                self.take_laned(job, wrong, request, now, claimed)?;
+                let price = (flow.lane(job.lane), costs.of(job.id));
+                self.take_laned(job, wrong, request, price, &mut rates, now, claimed)?;
             }
         }
         let from = request.from.unwrap_or_else(|| places.begin(queue));
-        let mut turns = Turns::new(flow, self.slots(queue, flow)?, from, most - claimed.len());
+        let held = self.slots(queue, flow)?;
+        let mut turns = Turns::new(flow, held, rates.clone(), from, most - claimed.len());
         for priority in (PRIORITY_MIN..=PRIORITY_MAX).rev() {
             if turns.wants() == 0 {
                 break;
             }
-            let heads = self.heads(queue, flow, priority, &turns, request, now)?;
-            for id in turns.serve(heads) {
+            let mut look = Look { tx: self, queue, priority, request, rates: rates.as_ref(), now };
+            let heads = look.heads(flow, &mut turns, &mut costs)?;
+            for id in turns.serve(heads, |id| costs.of(*id)) {
                 let found = self.all(sql!("job"), [id.as_bytes()], row::readable_job)?;
                 for (job, wrong) in found {
-                    self.take_laned(job, wrong, request, now, claimed)?;
+                    let price = (flow.lane(job.lane), costs.of(id));
+                    self.take_laned(job, wrong, request, price, &mut rates, now, claimed)?;
                 }
             }
         }
+        self.keep_rates(queue, rates, now)?;
         if request.from.is_none() {
             places.end(queue, turns.from());
         }
         Ok(())
     }
 
-    /// Hands out one job, or ends it; one that does not read back is set aside.
+    /// Hands out one job if the rates allow it, or ends it; one that does not read back is set aside.
+    #[expect(clippy::too_many_arguments, reason = "one loop's body, split for its length")]
     fn take_laned(
         &self,
         job: Job,
         wrong: Option<String>,
         request: &ClaimMany,
+        (lane, cost): (Lane, i32),
+        rates: &mut Option<Rates>,
         now: Timestamp,
         claimed: &mut Vec<Claimed>,
     ) -> Tried<()> {
         if let Some(why) = wrong {
             self.set_aside(job.id, &why, now)?;
-        } else if let Ok(step) = decide(&job, Command::Claim(request.claim.clone()), now) {
-            claimed.extend(self.take(&job, step, &request.claim, now)?);
+            return Ok(());
+        }
+        let Ok(step) = decide(&job, Command::Claim(request.claim.clone()), now) else { return Ok(()) };
+        // A lost run that ends here starts nothing.
+        let admits = |rates: &mut Rates| rates.admits(lane, cost);
+        if step.job.status == Status::Running && !rates.as_mut().is_none_or(admits) {
+            return Ok(());
+        }
+        if let Some(held) = self.take(&job, step, &request.claim, now)? {
+            claimed.push(held);
+            if let Some(rates) = rates {
+                rates.pay(lane, cost);
+            }
         }
         Ok(())
     }
+}
 
-    /// Lanes with room and a due job at one priority, in the order of their turns, as many and as deep as a claim needs.
-    fn heads(
-        &self,
-        queue: &Name,
-        flow: &QueueLimits,
-        priority: i64,
-        turns: &Turns,
-        request: &ClaimMany,
-        now: Timestamp,
-    ) -> Tried<Vec<Heads>> {
-        let plain = |all: bool| {
-            let look =
-                if all && request.kinds.is_empty() { turns.wants() + turns.wants() } else { LANED_LOOK_MAX };
-            let params = (queue.as_str(), priority, now.as_micros(), all, look as i64);
-            self.first(sql!("plain_heads"), params, request, turns.wants())
-        };
+/// A look at one priority of a queue.
+struct Look<'a, 'c, 'd> {
+    tx: &'a Tx<'c, 'd>,
+    queue: &'a Name,
+    priority: i64,
+    request: &'a ClaimMany,
+    rates: Option<&'a Rates>,
+    now: Timestamp,
+}
+
+impl Look<'_, '_, '_> {
+    /// Lanes with room and a due job that can be paid for, in the order of their turns, as many and as deep as a claim needs.
+    fn heads(&mut self, flow: &QueueLimits, turns: &mut Turns, costs: &mut Costs) -> Tried<Vec<Heads>> {
         if flow.lanes.is_none() {
-            return Ok(vec![(Lane::PLAIN, plain(true)?)]);
+            return Ok(vec![(Lane::PLAIN, self.plain(true, turns.wants(), costs)?)]);
         }
-        let of_lane = |lane: Lane, depth: usize| {
-            let params = (queue.as_str(), priority, lane.number(), now.as_micros(), LANED_LOOK_MAX as i64);
-            self.first(sql!("lane_heads"), params, request, depth)
-        };
         let mut heads: Vec<Heads> = Vec::new();
         let from = turns.from().number();
         for (mut after, until, begins_again) in [(from, i64::MAX, false), (0, from, true)] {
             if begins_again {
-                heads.extend(Some((Lane::PLAIN, plain(false)?)).filter(|(_, jobs)| !jobs.is_empty()));
+                let plain = self.plain(false, turns.wants(), costs)?;
+                heads.extend(Some((Lane::PLAIN, plain)).filter(|(_, jobs)| !jobs.is_empty()));
             }
             while heads.len() < turns.wants() {
-                let params = (queue.as_str(), priority, after, until);
-                let next = self.one(sql!("lanes_due"), params, |r| Ok(r.get::<_, i64>(0)?))?;
+                let params = (self.queue.as_str(), self.priority, after, until);
+                let next = self.tx.one(sql!("lanes_due"), params, |r| Ok(r.get::<_, i64>(0)?))?;
                 let Some(lane) = next.map(Lane::from_number) else { break };
                 after = lane.number();
                 if turns.room(lane) > 0 {
-                    let jobs = of_lane(lane, turns.depth(lane, usize::MAX))?;
-                    heads.extend(Some((lane, jobs)).filter(|(_, jobs)| !jobs.is_empty()));
+                    let jobs = self.of_lane(lane, turns.depth(lane, usize::MAX), costs)?;
+                    if jobs.first().is_some_and(|first| turns.opens(lane, costs.of(*first))) {
+                        heads.push((lane, jobs));
+                    }
                 }
             }
         }
         if heads.len() < turns.wants() {
             let lanes = heads.len();
             for (lane, jobs) in heads.iter_mut().filter(|(lane, _)| *lane != Lane::PLAIN) {
-                *jobs = of_lane(*lane, turns.depth(*lane, lanes))?;
+                *jobs = self.of_lane(*lane, turns.depth(*lane, lanes), costs)?;
             }
         }
         Ok(heads)
+    }
+
+    /// The first jobs without a key, or of all.
+    fn plain(&self, all: bool, most: usize, costs: &mut Costs) -> Tried<Vec<JobId>> {
+        let look = if all && self.request.kinds.is_empty() { most + most } else { LANED_LOOK_MAX };
+        let params = (self.queue.as_str(), self.priority, self.now.as_micros(), all, look as i64);
+        self.first(sql!("plain_heads"), params, most, costs)
+    }
+
+    /// The first jobs of a lane.
+    fn of_lane(&self, lane: Lane, depth: usize, costs: &mut Costs) -> Tried<Vec<JobId>> {
+        let (queue, now, look) = (self.queue.as_str(), self.now.as_micros(), LANED_LOOK_MAX as i64);
+        self.first(sql!("lane_heads"), (queue, self.priority, lane.number(), now, look), depth, costs)
     }
 
     /// The first jobs of a statement that the claim takes and nobody holds.
@@ -144,20 +177,21 @@ impl Tx<'_, '_> {
         &self,
         sql: &'static str,
         params: impl rusqlite::Params,
-        request: &ClaimMany,
         most: usize,
+        costs: &mut Costs,
     ) -> Tried<Vec<JobId>> {
-        let mut statement = self.statement(sql)?;
+        let mut statement = self.tx.statement(sql)?;
         let mut rows = statement.query(params)?;
         let mut found = Vec::new();
         while found.len() < most
             && let Some(row) = rows.next()?
         {
             let (kind, status) = (row.get_ref(1)?.as_str(), row.get_ref(2)?.as_str());
-            if takes(request, kind.unwrap_or_default()) && status != Ok(Status::Running.as_str()) {
+            if takes(self.request, kind.unwrap_or_default()) && status != Ok(Status::Running.as_str()) {
                 found.push(JobId::from_bytes(row.get(0)?));
             }
         }
+        self.tx.costs(self.rates, found.iter().copied(), costs)?;
         Ok(found)
     }
 }

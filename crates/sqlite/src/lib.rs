@@ -26,6 +26,7 @@ mod logs;
 mod migrate;
 mod operate;
 mod poll;
+mod rates;
 mod reader;
 mod registry;
 mod retention;

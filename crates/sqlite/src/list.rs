@@ -37,8 +37,13 @@ impl Db<'_> {
             Some(flow) => flow.full(facts.key.as_ref(), &self.slots(&job.queue, flow)?),
             None => None,
         };
+        let rates = match flow {
+            Some(flow) => self.rates(&job.queue, flow, now)?,
+            None => None,
+        };
         let around = Surroundings {
             full,
+            rated: rates.and_then(|rates| rates.behind(facts.key.as_ref(), facts.cost)),
             paused: queue.and_then(|q| q.paused).map(|(at, by)| (at, by.to_string())),
             has_worker: self.workers()?.iter().any(|w| w.takes(&job.queue, &job.kind, now)),
             upstream: facts.upstream(),

@@ -132,8 +132,8 @@ pub use windlass_core::unique::Policy as UniquePolicy;
 pub use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, WakeOutcome};
 pub use windlass_core::{
     Actor, Approval, ApprovalId, Backoff, Event, EventKind, Facts, FeedCursor, Filter, JobId, LeaseMs,
-    Metadata, Name, Payload, QueueDefaults, QueueLimits, QueueMode, Refusal, RunAt, Status, Timestamp, Token,
-    Version, Wake, Who,
+    Metadata, Name, Payload, QueueDefaults, QueueLimits, QueueMode, Rate, Refusal, RunAt, Status, Timestamp,
+    Token, Version, Wake, Who,
 };
 pub use windlass_engine::{
     AskedFor, Attempt, BoxError, Handler, HandlerError, Health, Level, Policy, Shutdown, Then, TraceContext,

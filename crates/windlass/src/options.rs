@@ -107,6 +107,14 @@ macro_rules! options {
                 })
             }
 
+            /// How many units of its queue's rate one start takes, 1 to 1,000; one unless said.
+            pub fn cost(self, cost: i32) -> Self {
+                self.set(|job| {
+                    job.facts.cost = cost;
+                    Ok(())
+                })
+            }
+
             /// A small value that travels with the job, such as a trace context.
             pub fn metadata(self, key: &str, value: impl serde::Serialize) -> Self {
                 self.set(|job| {

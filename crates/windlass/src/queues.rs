@@ -113,15 +113,17 @@ impl QueueHandle {
         Ok(self.client.repeat(|| self.client.store().put_queue(request.clone(), None)).await??)
     }
 
-    /// How many of its jobs run at once from now on, as a whole and per key, and how keys take turns; no rule with
-    /// [`QueueLimits::default`]. It holds across all workers and is in force with the next claim. What it was given as defaults stays.
+    /// How many of its jobs run at once and how fast they start from now on, as a whole and per key, and how keys take turns;
+    /// no rule with [`QueueLimits::default`]. It holds across all workers and is in force with the next claim. What it was given as defaults stays.
     ///
     /// ```
     /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
     /// # let client = windlass::connect("memory:").await?;
-    /// use windlass::{QueueLimits, LaneRule, Lanes};
+    /// use windlass::{LaneRule, Lanes, QueueLimits, Rate};
     /// let each = LaneRule { concurrency: Some(2), ..LaneRule::default() };
-    /// let flow = QueueLimits { concurrency: Some(40), lanes: Some(Lanes { each, ..Lanes::default() }) };
+    /// let lanes = Some(Lanes { each, ..Lanes::default() });
+    /// let rate = Some(Rate { units: 100, per_ms: 1_000, burst: Some(20) });
+    /// let flow = QueueLimits { concurrency: Some(40), rate, lanes };
     /// client.queue("sync").set_flow(flow).await?;
     /// # Ok::<_, windlass::Error>(()) }).unwrap();
     /// ```

@@ -272,6 +272,10 @@ async fn send_in<X: Transaction>(
             let why = "cannot be given in a transaction of one's own; enqueue the job without in_tx";
             return Err(invalid(Invalid::new("key", key.as_str(), why)).into());
         }
+        if job.facts.cost != 1 {
+            let why = "cannot be given in a transaction of one's own; enqueue the job without in_tx";
+            return Err(invalid(Invalid::new("cost", job.facts.cost, why)).into());
+        }
     }
     if jobs.is_empty() {
         return Ok(Vec::new());

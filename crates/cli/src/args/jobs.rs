@@ -59,6 +59,9 @@ pub struct EnqueueArgs {
     /// Whose job it is, such as a tenant: where the queue has limits for keys, jobs of one key share them and take turns
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
+    /// How many units of its queue's rate one start takes; one
+    #[arg(long, value_name = "N")]
+    pub cost: Option<i32>,
     /// A label that its worker must have, in a queue in mode push; may be given more than once
     #[arg(long, value_name = "LABEL=VALUE")]
     pub require: Vec<String>,

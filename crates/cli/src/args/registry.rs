@@ -54,9 +54,9 @@ pub enum QueuesCommand {
     Resume(QueueArg),
     /// Set limits and mode of a queue and the defaults of its jobs; defaults left out are unset
     #[command(
-        after_help = "Examples:\n  windlass queues set mail --max-retries 10 --timeout 2m\n  windlass queues set render --mode push\n  windlass queues set sync --limit 40 --per-key 2 --weight acme=3"
+        after_help = "Examples:\n  windlass queues set mail --max-retries 10 --timeout 2m\n  windlass queues set render --mode push\n  windlass queues set sync --limit 40 --per-key 2 --weight acme=3\n  windlass queues set sync --rate 100/s --burst 20 --key-rate 10/m"
     )]
-    Set(QueueSettings),
+    Set(Box<QueueSettings>),
 }
 
 /// A queue.
@@ -98,11 +98,23 @@ pub struct QueueSettings {
     /// How many jobs of this key a turn hands out, like acme=3; repeatable
     #[arg(long, value_name = "KEY=N")]
     pub weight: Vec<String>,
+    /// How fast its jobs start, in units per time, like 100/s or 5/10s; a job takes one unit, or its cost
+    #[arg(long, value_name = "N/TIME")]
+    pub rate: Option<String>,
+    /// How many units may start at once after a pause; as many as the rate has when left out, 1 spreads them evenly
+    #[arg(long, value_name = "N", requires = "rate")]
+    pub burst: Option<i32>,
+    /// How fast jobs of one key start, like 10/m, or of this key, like acme=60/m; repeatable
+    #[arg(long, value_name = "[KEY=]N/TIME")]
+    pub key_rate: Vec<String>,
+    /// How many units of one key may start at once after a pause
+    #[arg(long, value_name = "N", requires = "key_rate")]
+    pub key_burst: Option<i32>,
     /// Let keys take turns, without a limit for them
     #[arg(long)]
     pub fair: bool,
-    /// Remove all limits
-    #[arg(long, conflicts_with_all = ["limit", "per_key", "key_limit", "weight", "fair"])]
+    /// Remove all limits and rates
+    #[arg(long, conflicts_with_all = ["limit", "per_key", "key_limit", "weight", "rate", "key_rate", "fair"])]
     pub no_limits: bool,
 }
 

@@ -1,19 +1,24 @@
 //! What surrounds jobs, asked of both stores: leaders, workers, queues, keys, and looks at what there is.
 
 use super::act::{Turned, operator, promise, queue, worker};
-use super::plan::Act;
+use super::plan::{Act, KeyLimits, Limits};
 use super::twins::{Twins, at_place, both, lane_key};
 use crate::{name, who};
 use windlass_core::decide::Claim;
 use windlass_core::lane::{LaneRule, Lanes};
-use windlass_core::{LeaseMs, QueueDefaults, QueueLimits, QueueMode, Version};
+use windlass_core::{LeaseMs, QueueDefaults, QueueLimits, QueueMode, Rate, Version};
 use windlass_store::*;
 
 /// Rules for each key, and a weight of one key's own.
-fn lane_rules((concurrency, weight): (Option<i32>, i32)) -> Lanes {
-    let own = LaneRule { weight: Some(weight), concurrency: None };
+fn lane_rules(KeyLimits { concurrency, rate: drawn, weight }: &KeyLimits) -> Lanes {
+    let own = LaneRule { weight: Some(*weight), ..LaneRule::default() };
     let keys = lane_key(0).into_iter().map(|key| (key, own)).collect();
-    Lanes { each: LaneRule { concurrency, weight: None }, keys }
+    let each = LaneRule { concurrency: *concurrency, weight: None, rate: drawn.map(rate) };
+    Lanes { each, keys }
+}
+
+fn rate((units, burst): (i32, i32)) -> Rate {
+    Rate { units, per_ms: 5_000, burst: Some(burst) }
 }
 
 impl Twins {
@@ -141,8 +146,11 @@ impl Twins {
             }
             Act::PutQueue { queue: q, retries, push, flow } => {
                 let defaults = QueueDefaults { max_retries: Some(*retries), ..QueueDefaults::default() };
-                let flow = flow
-                    .map(|(concurrency, lanes)| QueueLimits { concurrency, lanes: lanes.map(lane_rules) });
+                let flow = flow.as_ref().map(|Limits { concurrency, rate: drawn, lanes }| QueueLimits {
+                    concurrency: *concurrency,
+                    rate: drawn.map(rate),
+                    lanes: lanes.as_ref().map(lane_rules),
+                });
                 let mode = Some(if *push { QueueMode::Push } else { QueueMode::Pull });
                 let answer =
                     both!(self, put_queue, PutQueue { name: queue(*q), defaults, mode, flow, actor });

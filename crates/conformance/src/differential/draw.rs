@@ -1,6 +1,6 @@
 //! How often a random life does what, and with which values.
 
-use super::plan::{Act, Ballot, End, Node, Place, Shown, Spec};
+use super::plan::{Act, Ballot, End, KeyLimits, Limits, Node, Place, Shown, Spec};
 use proptest::collection::vec;
 use proptest::option::{of, weighted};
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -47,6 +47,7 @@ pub fn spec() -> impl Strategy<Value = Spec> {
         weighted(0.4, (place(), proptest::bool::weighted(0.3))),
         weighted(0.5, 0..3usize),
         weighted(0.3, node()),
+        prop_oneof![3 => Just(1), 1 => 1..6i32],
     );
     (first, then, last).prop_map(|(first, then, last)| Spec {
         queue: first.0,
@@ -64,6 +65,7 @@ pub fn spec() -> impl Strategy<Value = Spec> {
         parent: last.3,
         lane: last.4,
         graph: last.5,
+        cost: last.6,
     })
 }
 
@@ -182,8 +184,18 @@ pub fn on_waits() -> BoxedStrategy<Act> {
 }
 
 /// Limits: of the queue, of each key with the weight of one, or none.
-fn flow() -> impl Strategy<Value = (Option<i32>, Option<(Option<i32>, i32)>)> {
-    (weighted(0.4, 1..4i32), weighted(0.6, (weighted(0.7, 1..3i32), 1..3i32)))
+fn flow() -> impl Strategy<Value = Limits> {
+    let rate = || weighted(0.3, (1..5i32, 1..5i32));
+    let lanes = (weighted(0.7, 1..3i32), rate(), 1..3i32).prop_map(|(concurrency, rate, weight)| KeyLimits {
+        concurrency,
+        rate,
+        weight,
+    });
+    (weighted(0.4, 1..4i32), rate(), weighted(0.6, lanes)).prop_map(|(concurrency, rate, lanes)| Limits {
+        concurrency,
+        rate,
+        lanes,
+    })
 }
 
 pub fn on_surroundings() -> BoxedStrategy<Act> {

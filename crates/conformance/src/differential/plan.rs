@@ -47,6 +47,7 @@ pub struct Spec {
     pub parent: Option<(Place, bool)>,
     /// Whose job it is.
     pub lane: Option<usize>,
+    pub cost: i32,
     pub graph: Option<Node>,
 }
 
@@ -59,8 +60,21 @@ pub enum Node {
     Flow { join: usize, callback: bool, open: bool },
 }
 
-/// The limit of a queue, and of each of its keys with the weight of one.
-pub type Limits = (Option<i32>, Option<(Option<i32>, i32)>);
+/// Limits of a queue. A rate is its units and its burst.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    pub concurrency: Option<i32>,
+    pub rate: Option<(i32, i32)>,
+    pub lanes: Option<KeyLimits>,
+}
+
+/// Limits of each key, and the weight of one of them.
+#[derive(Debug, Clone)]
+pub struct KeyLimits {
+    pub concurrency: Option<i32>,
+    pub rate: Option<(i32, i32)>,
+    pub weight: i32,
+}
 
 /// How an attempt ends.
 #[derive(Debug, Clone)]

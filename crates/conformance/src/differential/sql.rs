@@ -67,8 +67,10 @@ impl Twins {
         let Some(sql) = self.sql.clone() else { return Ok(false) };
         let (now, actor) = (self.now, sql.actor());
         match act {
-            // The SQL API knows no keys of lanes.
-            Act::Enqueue { jobs, promise: None } if jobs.iter().all(|spec| spec.lane.is_none()) => {
+            // The SQL API knows no keys of lanes, and no costs.
+            Act::Enqueue { jobs, promise: None }
+                if jobs.iter().all(|spec| spec.lane.is_none() && spec.cost == 1) =>
+            {
                 for spec in jobs {
                     self.enqueues_by_sql(spec).await?;
                 }

@@ -218,6 +218,7 @@ impl Twins {
                 [policy],
         });
         facts.key = spec.lane.and_then(lane_key);
+        facts.cost = spec.cost;
         let mut parent_token = None;
         if let Some((place, held)) = spec.parent.filter(|_| !self.ids.is_empty()) {
             let parent = self.job(place);

@@ -72,6 +72,9 @@ pub struct JobShape {
     /// Whose job it is: jobs of one key form a lane of their queue.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// How many units of its queue's rate one start takes, where that is not one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<i32>,
     /// What it was given. Absent in lists, and where it is not JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Raw>)]
@@ -339,6 +342,7 @@ impl JobShape {
             assigned,
             requires: facts.requires.clone(),
             key: facts.key.as_ref().map(ToString::to_string),
+            cost: Some(facts.cost).filter(|cost| *cost != 1),
             payload: None,
             payload_base64: None,
             result: None,

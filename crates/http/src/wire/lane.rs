@@ -1,13 +1,14 @@
-//! Limits of a queue, both ways.
+//! Limits and rates of a queue, both ways.
 
 use super::object::two_way;
+use super::time::Span;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use windlass_core::lane::{LaneRule, Lanes};
-use windlass_core::{Invalid, Key, QueueLimits};
+use windlass_core::{Invalid, Key, QueueLimits, Rate};
 
-two_way!(LimitsShape, LanesShape, LaneShape);
+two_way!(LimitsShape, LanesShape, LaneShape, RateShape);
 
 /// Limits of a queue. They hold across all workers, and are in force with the next claim.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
@@ -18,6 +19,9 @@ pub struct LimitsShape {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 100000)]
     pub concurrency: Option<i32>,
+    /// How fast its jobs start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateShape>,
     /// Rules for keys. Once it is there, also when empty, keys take turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lanes: Option<LanesShape>,
@@ -36,6 +40,9 @@ pub struct LanesShape {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000)]
     pub weight: Option<i32>,
+    /// How fast the jobs of one key start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateShape>,
     /// What holds for some keys instead, at most 1,000.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub keys: BTreeMap<String, LaneShape>,
@@ -54,40 +61,83 @@ pub struct LaneShape {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000)]
     pub weight: Option<i32>,
+    /// How fast its jobs start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rate: Option<RateShape>,
+}
+
+/// So many units per period; a start takes as many as the job costs. No period sees starts of more than `units` and `burst`.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schema(as = Rate)]
+pub struct RateShape {
+    /// How many units; at most 10,000 a second.
+    #[schema(minimum = 1, maximum = 1000000)]
+    pub units: i32,
+    /// In which time, between a second and 30 days.
+    pub per: Span,
+    /// How many units may start at once after a pause; as many as `units` when left out, 1 spreads them evenly.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000000)]
+    pub burst: Option<i32>,
+}
+
+impl From<Rate> for RateShape {
+    fn from(Rate { units, per_ms, burst }: Rate) -> Self {
+        Self { units, per: Span::from_ms(per_ms), burst }
+    }
+}
+
+impl From<RateShape> for Rate {
+    fn from(RateShape { units, per, burst }: RateShape) -> Self {
+        Self { units, per_ms: per.ms(), burst }
+    }
+}
+
+impl From<LaneRule> for LaneShape {
+    fn from(LaneRule { concurrency, weight, rate }: LaneRule) -> Self {
+        Self { concurrency, weight, rate: rate.map(RateShape::from) }
+    }
+}
+
+impl From<LaneShape> for LaneRule {
+    fn from(LaneShape { concurrency, weight, rate }: LaneShape) -> Self {
+        Self { concurrency, weight, rate: rate.map(Rate::from) }
+    }
 }
 
 impl From<&QueueLimits> for LimitsShape {
     fn from(flow: &QueueLimits) -> Self {
-        Self { concurrency: flow.concurrency, lanes: flow.lanes.as_ref().map(LanesShape::from) }
+        Self {
+            concurrency: flow.concurrency,
+            rate: flow.rate.map(RateShape::from),
+            lanes: flow.lanes.as_ref().map(LanesShape::from),
+        }
     }
 }
 
 impl From<&Lanes> for LanesShape {
     fn from(lanes: &Lanes) -> Self {
-        let LaneRule { concurrency, weight } = lanes.each;
-        let keys = lanes.keys.iter().map(|(key, rule)| {
-            let LaneRule { concurrency, weight } = *rule;
-            (key.to_string(), LaneShape { concurrency, weight })
-        });
-        Self { concurrency, weight, keys: keys.collect() }
+        let LaneShape { concurrency, weight, rate } = lanes.each.into();
+        let keys = lanes.keys.iter().map(|(key, rule)| (key.to_string(), (*rule).into()));
+        Self { concurrency, weight, rate, keys: keys.collect() }
     }
 }
 
 impl TryFrom<LimitsShape> for QueueLimits {
     type Error = Invalid;
     fn try_from(shape: LimitsShape) -> Result<Self, Invalid> {
-        let LimitsShape { concurrency, lanes } = shape;
-        Ok(Self { concurrency, lanes: lanes.map(Lanes::try_from).transpose()? })
+        let LimitsShape { concurrency, rate, lanes } = shape;
+        Ok(Self { concurrency, rate: rate.map(Rate::from), lanes: lanes.map(Lanes::try_from).transpose()? })
     }
 }
 
 impl TryFrom<LanesShape> for Lanes {
     type Error = Invalid;
     fn try_from(shape: LanesShape) -> Result<Self, Invalid> {
-        let LanesShape { concurrency, weight, keys } = shape;
-        let keys = keys.into_iter().map(|(key, LaneShape { concurrency, weight })| {
-            Ok((Key::parse("flow.lanes.keys", key)?, LaneRule { concurrency, weight }))
-        });
-        Ok(Self { each: LaneRule { concurrency, weight }, keys: keys.collect::<Result<_, Invalid>>()? })
+        let LanesShape { concurrency, weight, rate, keys } = shape;
+        let keys = keys.into_iter().map(|(key, rule)| Ok((Key::parse("flow.lanes.keys", key)?, rule.into())));
+        let each = LaneShape { concurrency, weight, rate }.into();
+        Ok(Self { each, keys: keys.collect::<Result<_, Invalid>>()? })
     }
 }

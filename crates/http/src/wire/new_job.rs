@@ -85,6 +85,10 @@ pub struct NewJobShape {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "acme")]
     pub key: Option<String>,
+    /// How many units of its queue's rate one start takes; one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000)]
+    pub cost: Option<i32>,
     /// The job that spawns it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = "uuid")]
@@ -240,6 +244,7 @@ impl NewJobShape {
             facts.requires.insert(Name::parse("requires", label)?, value);
         }
         facts.key = self.key.map(|key| Key::parse("key", key)).transpose()?;
+        facts.cost = self.cost.unwrap_or(1);
         facts.parent_id = self.parent_id.map(|id| job_id("parent_id", &id)).transpose()?;
         let own = Policy {
             max_retries: self.max_retries,

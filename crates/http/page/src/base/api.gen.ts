@@ -72,6 +72,11 @@ export interface components {
              */
             key?: string | null;
             /**
+             * Format: int32
+             * @description How many units of its queue's rate one start takes; one.
+             */
+            cost?: number | null;
+            /**
              * Format: uuid
              * @description The job that spawns it.
              */
@@ -221,6 +226,11 @@ export interface components {
             requires?: Record<string, never> | null;
             /** @description Whose job it is: jobs of one key form a lane of their queue. */
             key?: string | null;
+            /**
+             * Format: int32
+             * @description How many units of its queue's rate one start takes, where that is not one.
+             */
+            cost?: number | null;
             /** @description What it was given. Absent in lists, and where it is not JSON. */
             payload?: components["schemas"]["Raw"];
             /** @description What it was given, when that is not JSON. */
@@ -1137,6 +1147,7 @@ export interface components {
              * @description How many of its jobs run at once.
              */
             concurrency?: number | null;
+            rate?: components["schemas"]["Rate"] | null;
             lanes?: components["schemas"]["Lanes"] | null;
         };
         /** @description Events of the last minute, per second. */
@@ -1162,6 +1173,21 @@ export interface components {
              */
             dead: number;
         };
+        /** @description So many units per period; a start takes as many as the job costs. No period sees starts of more than `units` and `burst`. */
+        Rate: {
+            /**
+             * Format: int32
+             * @description How many units; at most 10,000 a second.
+             */
+            units: number;
+            /** @description In which time, between a second and 30 days. */
+            per: components["schemas"]["Span"];
+            /**
+             * Format: int32
+             * @description How many units may start at once after a pause; as many as `units` when left out, 1 spreads them evenly.
+             */
+            burst?: number | null;
+        };
         /** @description Rules for the keys of a queue. */
         Lanes: {
             /**
@@ -1174,6 +1200,7 @@ export interface components {
              * @description How many jobs of a key are handed out in one turn; one.
              */
             weight?: number | null;
+            rate?: components["schemas"]["Rate"] | null;
             /** @description What holds for some keys instead, at most 1,000. */
             keys?: {
                 [key: string]: components["schemas"]["Lane"];
@@ -1191,6 +1218,7 @@ export interface components {
              * @description How many of its jobs are handed out in one turn.
              */
             weight?: number | null;
+            rate?: components["schemas"]["Rate"] | null;
         };
         /**
          * @description What a queue's jobs fall back to, and how they reach workers. What is left out is unset; mode and limits stay as

@@ -1,0 +1,3 @@
+-- Keeps what starts of a lane have paid for.
+-- ?1 queue  ?2 lane  ?3 paid_until  ?4 cost
+INSERT INTO buckets VALUES (?1, ?2, ?3, ?4) ON CONFLICT (queue, lane) DO UPDATE SET paid_until = ?3, cost = ?4
