@@ -15,6 +15,7 @@ pub mod assign;
 pub mod claim;
 pub mod dispatch;
 pub mod enqueue;
+pub mod erase;
 pub mod faults;
 pub mod feed;
 pub mod flow;
@@ -104,6 +105,7 @@ macro_rules! suite {
         $crate::follow_laws!($($make)*);
         $crate::retention_laws!($($make)*);
         $crate::logs_laws!($($make)*);
+        $crate::erase_laws!($($make)*);
         $crate::registry_laws!($($make)*);
         $crate::faults_laws!($($make)*);
     };

@@ -227,6 +227,16 @@ impl Job {
                     self.crashes = 0;
                 }
             }
+            // As if nothing had ever been said: what is left of the log folds to the same row.
+            EventKind::JobErased => {
+                self.result_version = None;
+                self.checkpoint_version = None;
+                self.payload_version = None;
+                self.meta_version = None;
+                self.stage = None;
+                self.steps_from = event.version;
+                self.crashes = 0;
+            }
             EventKind::JobApprovalVoted(d) if d.woke => self.wake(event),
             what if what.ends_step() => self.crashes = 0,
             _ => {}

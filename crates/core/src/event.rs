@@ -134,6 +134,8 @@ events! {
         JobCompleted = "job_completed",
         /// It came back from the archive, finished as it had been.
         JobRestored = "job_restored",
+        /// What it was given, found and printed was erased; the payload holds the hashes of the events that it changed.
+        JobErased = "job_erased",
         /// An open flow: no job is added any more.
         JobSealed = "job_sealed",
     }

@@ -40,6 +40,7 @@ pub mod decide;
 pub mod dispatch;
 pub mod end;
 pub mod enqueue;
+pub mod erase;
 pub mod event;
 pub mod explain;
 pub mod feed;

@@ -136,6 +136,7 @@ verbs! {
         old_logs(ReadOldLogs) -> Vec<(Timestamp, JobId)>;
         move_logs(MoveLogs) -> Result<Vec<Result<(), Refusal>>, Refusal>;
         log_parts(JobId) -> Vec<LogPart>;
+        erase(Erase) -> Answer;
     }
     Registry {
         put_queue(PutQueue) -> Result<(), Refusal>;

@@ -176,6 +176,7 @@ verbs! {
         write purge(Purge) -> Vec<Result<(), Refusal>>;
         write restore(Restore) -> Answer;
         write forget_tombstones(ForgetTombstones) -> Result<usize, Refusal>;
+        write erase(Erase) -> Answer;
         write move_logs(MoveLogs) -> Result<Vec<Result<(), Refusal>>, Refusal>;
         read old_logs(ReadOldLogs) -> Vec<(Timestamp, JobId)> = old_logs;
         read log_parts(JobId) -> Vec<LogPart> = log_parts;

@@ -140,6 +140,7 @@ verbs! {
         write purge(request: Purge) -> Vec<Result<(), Refusal>>;
         write restore(request: Restore) -> Answer;
         write forget_tombstones(request: ForgetTombstones) -> Result<usize, Refusal>;
+        write erase(request: Erase) -> Answer;
         write move_logs(request: MoveLogs) -> Result<Vec<Result<(), Refusal>>, Refusal>;
         read old_logs(wish: ReadOldLogs) -> Vec<(Timestamp, JobId)> = |db, now| db.old_logs(&wish);
         read log_parts(id: JobId) -> Vec<LogPart> = |db, now| db.log_parts(id);

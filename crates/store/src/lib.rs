@@ -407,6 +407,8 @@ pub trait Retention: Send + Sync {
     ) -> StoreResult<Result<Vec<Result<(), Refusal>>, Refusal>>;
     /// Where log lines of a job are that moved to the archive, by their numbers.
     async fn log_parts(&self, request: JobId, now: Now) -> StoreResult<Vec<LogPart>>;
+    /// Erases what a finished job was given, found and printed, and leaves an event that says so. A repeat changes nothing.
+    async fn erase(&self, request: Erase, now: Now) -> StoreResult<Answer>;
 }
 
 /// What surrounds jobs: queues, settings, workers, audit, access keys, remembered answers.

@@ -103,6 +103,7 @@ macro_rules! every_verb {
                 old_logs(ReadOldLogs) -> Vec<(Timestamp, JobId)>;
                 move_logs(MoveLogs) -> Result<Vec<Result<(), Refusal>>, Refusal>;
                 log_parts(JobId) -> Vec<LogPart>;
+                erase(Erase) -> Answer;
             }
             Registry {
                 put_queue(PutQueue) -> Result<(), Refusal>;
