@@ -497,6 +497,19 @@ BEGIN
   RETURN QUERY SELECT unnest(gone);
 END $$;
 
+-- Whether a detail says the same as before but for what an erasure takes from it. What the engine leaves out because it is
+-- the default may stand there or not. A zero character, which this server's JSON cannot hold, counts as any other.
+CREATE OR REPLACE FUNCTION windlass.says_less(before text, after text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+  SELECT before IS NOT DISTINCT FROM after OR NOT EXISTS (
+    SELECT 1 FROM json_each(replace(before, '\u0000', '\ufffd')::json) b
+    FULL JOIN json_each(replace(after, '\u0000', '\ufffd')::json) a USING (key)
+    WHERE CASE WHEN key IN ('metadata', 'stage', 'reason', 'prompt')
+        THEN coalesce(a.value::text, 'null') NOT IN ('null', '{}', '""')
+      WHEN key = 'erased' THEN coalesce(a.value::text, '') <> 'true'
+      ELSE (CASE WHEN b.value::text NOT IN ('null', '0', '[]', '{}', 'false') THEN b.value::jsonb END)
+        IS DISTINCT FROM (CASE WHEN a.value::text NOT IN ('null', '0', '[]', '{}', 'false') THEN a.value::jsonb END) END)
+$$;
+
 -- Leaves of some events of a finished job that is still at this version only these details, and of its log lines a mark that
 -- keeps their numbers. The caller writes the event that says so. Only the owner may call it, or whom the owner lets.
 CREATE OR REPLACE FUNCTION windlass.erase(job uuid, at_version bigint, versions bigint[], details text[], last bigint,
@@ -505,6 +518,11 @@ BEGIN
   PERFORM 1 FROM windlass.jobs j WHERE j.id = job AND j.version = at_version AND j.finished_at IS NOT NULL FOR UPDATE;
   IF NOT FOUND THEN
     RAISE EXCEPTION 'job % is not finished, or not at version %', job, at_version USING ERRCODE = 'WL003';
+  END IF;
+  IF EXISTS (SELECT 1 FROM unnest(versions, details) a (version, detail)
+    JOIN windlass.job_events e ON e.job_id = job AND e.version = a.version
+    WHERE NOT windlass.says_less(e.detail, a.detail) OR e.type = 'job_erased') THEN
+    RAISE EXCEPTION 'history is never changed: an erasure of job % only takes from its log', job USING ERRCODE = 'WL003';
   END IF;
   PERFORM set_config('windlass_guard.erasing', job::text, true);
   UPDATE windlass.job_events e SET payload = NULL, is_json = NULL, detail = a.detail

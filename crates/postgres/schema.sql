@@ -481,6 +481,7 @@ FUNCTION purge(jobs uuid[], versions bigint[], archive text DEFAULT NULL::text,
   at timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS SETOF uuid SECURITY DEFINER SET search_path=windlass,
   pg_temp
 FUNCTION refuse_insert() RETURNS trigger
+FUNCTION says_less(before text, after text) RETURNS boolean
 FUNCTION server(OUT system_id bigint, OUT timeline integer) RETURNS record SECURITY DEFINER SET search_path=windlass,
   pg_temp
 FUNCTION settle_debts() RETURNS trigger SECURITY DEFINER SET search_path=windlass, pg_temp
