@@ -21,6 +21,7 @@ pub mod feed;
 pub mod flow;
 pub mod follow;
 pub mod hand;
+pub mod idle;
 pub mod lanes;
 pub mod lease;
 pub mod limit;
@@ -106,6 +107,7 @@ macro_rules! suite {
         $crate::retention_laws!($($make)*);
         $crate::logs_laws!($($make)*);
         $crate::erase_laws!($($make)*);
+        $crate::idle_laws!($($make)*);
         $crate::registry_laws!($($make)*);
         $crate::faults_laws!($($make)*);
     };

@@ -189,7 +189,13 @@ impl Job {
                 self.cancel_requested_at = Some(event.at);
                 self.deadline_at = Some(self.deadline_at.map_or(d.force_at, |t| t.min(d.force_at)));
             }
-            EventKind::JobCancelled(_) => self.finish(Status::Cancelled, event.at),
+            EventKind::JobCancelled(d) => {
+                self.finish(Status::Cancelled, event.at);
+                if d.code.is_some() {
+                    self.error_version = Some(event.version);
+                    self.error_code.clone_from(&d.code);
+                }
+            }
             EventKind::JobRedriven(d) => {
                 self.restart(d.due_at);
                 self.generation += 1;

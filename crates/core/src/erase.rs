@@ -197,7 +197,7 @@ mod tests {
             EventKind::Noted(name),
             EventKind::JobCancelRequested(CancelRequested { reason: reason(), force_at: at }),
             EventKind::JobFailed(Failed { code: Who::word("broken") }),
-            EventKind::JobCancelled(Cancelled { reason: reason() }),
+            EventKind::JobCancelled(Cancelled { reason: reason(), code: None }),
         ];
         (1..).zip(what).map(|(version, what)| event(version, what)).collect()
     }

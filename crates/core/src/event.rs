@@ -170,7 +170,7 @@ events! {
         JobSkipped(Skipped) = "job_skipped",
         /// Its holder was asked to stop.
         JobCancelRequested(CancelRequested) = "job_cancel_requested",
-        /// Stopped on request.
+        /// Stopped on request, or because it stood still; then the payload is the error.
         JobCancelled(Cancelled) = "job_cancelled",
         /// An operator sent it back to the start of the line.
         JobRedriven(Redriven) = "job_redriven",
@@ -314,6 +314,9 @@ details! {
     Cancelled {
         /// Why.
         reason: Option<String>,
+        /// The code of the error that the payload is, where the engine cancelled it by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<Who>,
     }
     /// Detail of [`EventKind::JobRedriven`].
     Redriven {

@@ -56,6 +56,7 @@ verbs! {
         extend(Extend) -> Vec<Result<Extended, Refusal>>;
         settle(Settle) -> Vec<Answer>;
         sweep(Sweep) -> Vec<Swept>;
+        cancel_idle(CancelIdle) -> Result<Vec<Answer>, Refusal>;
     }
     Waits {
         signal(Signal) -> Answer;

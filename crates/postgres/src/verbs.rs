@@ -76,6 +76,7 @@ verbs! {
         }
     }
     Leases {
+        write cancel_idle(CancelIdle) -> Result<Vec<Answer>, Refusal>;
         write claim_one(ClaimOne) -> Result<Claimed, Refusal>;
         write start(Start) -> Result<Claimed, Refusal>;
         also {

@@ -70,6 +70,7 @@ verbs! {
         write extend(request: Extend) -> Vec<Result<Extended, Refusal>>;
         write settle(request: Settle) -> Vec<Answer>;
         write sweep(request: Sweep) -> Vec<Swept>;
+        write cancel_idle(request: CancelIdle) -> Result<Vec<Answer>, Refusal>;
         read unassigned(wish: ReadUnassigned) -> UnassignedPage = |db, now| db.unassigned(&wish, now);
         also {
             async fn claim(&self, request: ClaimMany, now: Now) -> StoreResult<Vec<Claimed>> {

@@ -141,6 +141,9 @@ pub trait Leases: Send + Sync {
     /// Acts on everything past its deadline: timeouts, forced cancels, expired waits, orphans. One row's trouble
     /// never stops the rest.
     async fn sweep(&self, request: Sweep, now: Now) -> StoreResult<Vec<Swept>>;
+    /// Cancels jobs that stand still, under the leader's epoch; each for itself. One that somebody keeps locked is `Busy`, and
+    /// one that moved meanwhile is left alone.
+    async fn cancel_idle(&self, request: CancelIdle, now: Now) -> StoreResult<Result<Vec<Answer>, Refusal>>;
 }
 
 /// Waits: what wakes a job that holds no worker.

@@ -35,6 +35,7 @@ macro_rules! every_verb {
                 extend(Extend) -> Vec<Result<Extended, Refusal>>;
                 settle(Settle) -> Vec<Answer>;
                 sweep(Sweep) -> Vec<Swept>;
+                cancel_idle(CancelIdle) -> Result<Vec<Answer>, Refusal>;
             }
             Waits {
                 signal(Signal) -> Answer;
