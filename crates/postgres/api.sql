@@ -200,10 +200,12 @@ BEGIN
   IF repeatable THEN
     SELECT * INTO known FROM windlass.job_events e WHERE e.job_id = job AND e.version = 1;
     -- What the engine leaves out of its facts stands here too; the trace of a request is not part of what it asks for.
+    -- Of an erased job the rest is compared.
     IF FOUND AND ('{"priority": 0, "grace_ms": 0, "tags": [], "metadata": {}}' || known.detail::jsonb)
         #- '{metadata,traceparent}' #- '{metadata,tracestate}'
-      = ('{"tags": [], "metadata": {}}' || facts) #- '{metadata,traceparent}' #- '{metadata,tracestate}'
-      AND (known.payload, known.is_json) IS NOT DISTINCT FROM (bytes, is_json) THEN
+      = (CASE WHEN known.detail::jsonb ? 'erased' THEN '{"tags": []}' || facts || '{"metadata": {}, "erased": true}'
+        ELSE ('{"tags": [], "metadata": {}}' || facts) #- '{metadata,traceparent}' #- '{metadata,tracestate}' END)
+      AND (known.detail::jsonb ? 'erased' OR (known.payload, known.is_json) IS NOT DISTINCT FROM (bytes, is_json)) THEN
       existed := true;
       RETURN;
     END IF;
@@ -495,6 +497,44 @@ BEGIN
   RETURN QUERY SELECT unnest(gone);
 END $$;
 
+-- Whether a detail says the same as before but for what an erasure takes from it. What the engine leaves out because it is
+-- the default may stand there or not. A zero character, which this server's JSON cannot hold, counts as any other.
+CREATE OR REPLACE FUNCTION windlass.says_less(before text, after text) RETURNS boolean LANGUAGE sql IMMUTABLE AS $$
+  SELECT before IS NOT DISTINCT FROM after OR NOT EXISTS (
+    SELECT 1 FROM json_each(replace(before, '\u0000', '\ufffd')::json) b
+    FULL JOIN json_each(replace(after, '\u0000', '\ufffd')::json) a USING (key)
+    WHERE CASE WHEN key IN ('metadata', 'stage', 'reason', 'prompt')
+        THEN coalesce(a.value::text, 'null') NOT IN ('null', '{}', '""')
+      WHEN key = 'erased' THEN coalesce(a.value::text, '') <> 'true'
+      ELSE (CASE WHEN b.value::text NOT IN ('null', '0', '[]', '{}', 'false') THEN b.value::jsonb END)
+        IS DISTINCT FROM (CASE WHEN a.value::text NOT IN ('null', '0', '[]', '{}', 'false') THEN a.value::jsonb END) END)
+$$;
+
+-- Leaves of some events of a finished job that is still at this version only these details, and of its log lines a mark that
+-- keeps their numbers. The caller writes the event that says so. Only the owner may call it, or whom the owner lets.
+CREATE OR REPLACE FUNCTION windlass.erase(job uuid, at_version bigint, versions bigint[], details text[], last bigint,
+  mark text, at timestamptz) RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+BEGIN
+  PERFORM 1 FROM windlass.jobs j WHERE j.id = job AND j.version = at_version AND j.finished_at IS NOT NULL FOR UPDATE;
+  IF NOT FOUND THEN
+    RAISE EXCEPTION 'job % is not finished, or not at version %', job, at_version USING ERRCODE = 'WL003';
+  END IF;
+  IF EXISTS (SELECT 1 FROM unnest(versions, details) a (version, detail)
+    JOIN windlass.job_events e ON e.job_id = job AND e.version = a.version
+    WHERE NOT windlass.says_less(e.detail, a.detail) OR e.type = 'job_erased') THEN
+    RAISE EXCEPTION 'history is never changed: an erasure of job % only takes from its log', job USING ERRCODE = 'WL003';
+  END IF;
+  PERFORM set_config('windlass_guard.erasing', job::text, true);
+  UPDATE windlass.job_events e SET payload = NULL, is_json = NULL, detail = a.detail
+  FROM unnest(versions, details) a (version, detail) WHERE e.job_id = job AND e.version = a.version;
+  PERFORM set_config('windlass_guard.erasing', '', true);
+  DELETE FROM windlass.job_logs l WHERE l.job_id = job;
+  DELETE FROM windlass.job_log_parts p WHERE p.job_id = job;
+  IF last > 0 THEN
+    INSERT INTO windlass.job_log_parts (job_id, first_n, last_n, part, moved_at) VALUES (job, 1, last, mark, at);
+  END IF;
+END $$;
+
 -- Gives a role what the engine needs and nothing more: to read, and to call the functions that write. Granted again, it
 -- gives those of a newer version too.
 CREATE OR REPLACE FUNCTION windlass.grant_app(role regrole) RETURNS void LANGUAGE plpgsql
@@ -507,7 +547,7 @@ BEGIN
   EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA windlass TO %s', role);
   EXECUTE format('GRANT SELECT ON ALL SEQUENCES IN SCHEMA windlass TO %s', role);
   EXECUTE format('GRANT EXECUTE ON FUNCTION windlass.enqueue, windlass.enqueue_many, windlass.cancel, windlass.signal,
-    windlass.assert_lease, windlass.complete, windlass.purge, windlass.as_json,
+    windlass.assert_lease, windlass.complete, windlass.purge, windlass.erase, windlass.as_json,
     windlass.server, windlass.mark, windlass.adopt TO %s', role);
   FOR called IN SELECT p.oid FROM pg_proc p
     WHERE p.pronamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'windlass.jobs'::regclass)

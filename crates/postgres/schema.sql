@@ -399,7 +399,8 @@ INDEX trigger_events_processed ON trigger_events USING btree (processed_at) WHER
 INDEX trigger_events_unprocessed ON trigger_events USING btree (received_at, id) WHERE (processed_at IS NULL)
 
 TRIGGER job_events_appended BEFORE INSERT ON job_events FOR EACH STATEMENT EXECUTE FUNCTION refuse_insert()
-TRIGGER job_events_immutable BEFORE UPDATE ON job_events FOR EACH ROW EXECUTE FUNCTION keep_history()
+TRIGGER job_events_immutable BEFORE UPDATE ON job_events FOR EACH ROW WHEN (current_setting('windlass_guard.erasing'::text,
+  true) IS DISTINCT FROM old.job_id::text OR new.payload IS NOT NULL OR new.is_json IS NOT NULL OR new.tx IS DISTINCT FROM old.tx OR new.seq IS DISTINCT FROM old.seq OR new.job_id IS DISTINCT FROM old.job_id OR new.version IS DISTINCT FROM old.version OR new.at IS DISTINCT FROM old.at OR new.type IS DISTINCT FROM old.type OR new.actor IS DISTINCT FROM old.actor OR new.attempt IS DISTINCT FROM old.attempt OR new.generation IS DISTINCT FROM old.generation OR new.lease IS DISTINCT FROM old.lease OR new.key IS DISTINCT FROM old.key OR new.kind IS DISTINCT FROM old.kind OR new.agent_id IS DISTINCT FROM old.agent_id OR new.parent_id IS DISTINCT FROM old.parent_id OR new.tags IS DISTINCT FROM old.tags) EXECUTE FUNCTION keep_history()
 TRIGGER job_events_kept BEFORE DELETE ON job_events FOR EACH ROW WHEN (current_setting('windlass_guard.purging'::text,
   true) IS DISTINCT FROM 'on'::text) EXECUTE FUNCTION keep_history()
 TRIGGER job_events_not_emptied BEFORE TRUNCATE ON job_events FOR EACH STATEMENT EXECUTE FUNCTION keep_history()
@@ -467,6 +468,8 @@ FUNCTION enqueue_one(actor text, repeatable boolean, kind text, payload json, qu
   unique_scope text, unique_policy text, unique_ttl interval, parent_id uuid, job_id uuid, payload_bytes bytea,
   notify boolean, OUT id uuid, OUT existed boolean,
   OUT payload_differs boolean) RETURNS record SECURITY DEFINER SET search_path=windlass, pg_temp
+FUNCTION erase(job uuid, at_version bigint, versions bigint[], details text[], last bigint, mark text,
+  at timestamp with time zone) RETURNS void SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION fingerprint(payload json, payload_bytes bytea) RETURNS bytea
 FUNCTION finished(job jobs, at timestamp with time zone,
   who text) RETURNS void SECURITY DEFINER SET search_path=windlass, pg_temp
@@ -486,6 +489,7 @@ FUNCTION purge(jobs uuid[], versions bigint[], archive text DEFAULT NULL::text,
   at timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS SETOF uuid SECURITY DEFINER SET search_path=windlass,
   pg_temp
 FUNCTION refuse_insert() RETURNS trigger
+FUNCTION says_less(before text, after text) RETURNS boolean
 FUNCTION server(OUT system_id bigint, OUT timeline integer) RETURNS record SECURITY DEFINER SET search_path=windlass,
   pg_temp
 FUNCTION settle_debts() RETURNS trigger SECURITY DEFINER SET search_path=windlass, pg_temp

@@ -12,7 +12,13 @@ CREATE OR REPLACE TRIGGER jobs_facts BEFORE UPDATE OF id, queue, kind, priority,
 EXECUTE FUNCTION windlass.keep_facts();
 CREATE OR REPLACE TRIGGER jobs_ended_by_hand AFTER UPDATE ON windlass.jobs FOR EACH STATEMENT
 EXECUTE FUNCTION windlass.ended_by_hand();
+-- An erasure takes bytes and shortens details, and leaves everything else.
 CREATE OR REPLACE TRIGGER job_events_immutable BEFORE UPDATE ON windlass.job_events FOR EACH ROW
+WHEN (current_setting('windlass_guard.erasing', true) IS DISTINCT FROM OLD.job_id::text OR NEW.payload IS NOT NULL
+  OR NEW.is_json IS NOT NULL OR (NEW.tx, NEW.seq, NEW.job_id, NEW.version, NEW.at, NEW.type, NEW.actor, NEW.attempt,
+    NEW.generation, NEW.lease, NEW.key, NEW.kind, NEW.agent_id, NEW.parent_id, NEW.tags)
+    IS DISTINCT FROM (OLD.tx, OLD.seq, OLD.job_id, OLD.version, OLD.at, OLD.type, OLD.actor, OLD.attempt,
+    OLD.generation, OLD.lease, OLD.key, OLD.kind, OLD.agent_id, OLD.parent_id, OLD.tags))
 EXECUTE FUNCTION windlass.keep_history();
 CREATE OR REPLACE TRIGGER job_events_kept BEFORE DELETE ON windlass.job_events FOR EACH ROW
 WHEN (current_setting('windlass_guard.purging', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION windlass.keep_history();

@@ -144,6 +144,13 @@ impl ApiClient {
         self.post(&format!("/v1/jobs/{id}/cancel"), body).await
     }
 
+    /// `{id, version, replayed, archive_files}`
+    pub async fn erase(&self, id: JobId, expected_version: Option<i64>) -> Outcome<Reply> {
+        let query =
+            expected_version.map(|version| format!("?expected_version={version}")).unwrap_or_default();
+        self.send("DELETE", &format!("/v1/jobs/{id}/payload{query}"), None).await
+    }
+
     /// `{job}`
     pub async fn redrive(&self, id: JobId, body: &RedriveBody) -> Outcome<Reply> {
         self.post(&format!("/v1/jobs/{id}/redrive"), body).await

@@ -10,8 +10,8 @@ mod triggers;
 
 pub use flow::FlowCommand;
 pub use jobs::{
-    Acting, Cancelling, EnqueueArgs, Forking, JobsCommand, Listing, Logging, Reading, Redriving, Showing,
-    Signalling, Tailing, Watching,
+    Acting, Cancelling, EnqueueArgs, Erasing, Forking, JobsCommand, Listing, Logging, Reading, Redriving,
+    Showing, Signalling, Tailing, Watching,
 };
 pub use registry::{
     ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueueArg, QueueSettings, QueuesCommand,

@@ -4,8 +4,8 @@ pub mod filter;
 
 use crate::api_client::ApiClient;
 use crate::args::{
-    Acting, Cancelling, Forking, JobsCommand, Listing, Logging, Reading, Redriving, Showing, Signalling,
-    Tailing, Watching,
+    Acting, Cancelling, Erasing, Forking, JobsCommand, Listing, Logging, Reading, Redriving, Showing,
+    Signalling, Tailing, Watching,
 };
 use crate::enqueue::payload;
 use crate::fail::{Failure, Outcome};
@@ -38,6 +38,7 @@ pub async fn run(command: JobsCommand, door: &ApiClient, out: &Out) -> Outcome {
         JobsCommand::Logs(logging) => logs(logging, door, out).await,
         JobsCommand::Cancel(cancelling) => cancel(cancelling, door, out).await,
         JobsCommand::Redrive(redriving) => redrive(redriving, door, out).await,
+        JobsCommand::Erase(erasing) => erase(erasing, door, out).await,
         JobsCommand::Fork(forking) => fork(forking, door, out).await,
         JobsCommand::Signal(signalling) => signal(signalling, door, out).await,
     }
@@ -164,6 +165,19 @@ async fn cancel(cancelling: Cancelling, door: &ApiClient, out: &Out) -> Outcome 
         status => out.line(format!(
             "{id} is {}: its holder was asked to stop, and is stopped if it does not",
             status.unwrap_or_default()
+        )),
+    });
+    Ok(())
+}
+
+async fn erase(erasing: Erasing, door: &ApiClient, out: &Out) -> Outcome {
+    let id = ids::job(&erasing.id, door).await?;
+    let reply = door.erase(id, erasing.expected_version).await?;
+    show::reply(out, &reply, |out, value| match (&value["replayed"], value["archive_files"].as_i64()) {
+        (Value::Bool(true), Some(0)) => out.line(format!("{id} was erased before; nothing was left")),
+        (_, files) => out.line(format!(
+            "{id} is erased; {} files of the archive were written anew",
+            files.unwrap_or_default()
         )),
     });
     Ok(())

@@ -146,6 +146,9 @@ pub fn job(out: &Out, job: &Value) {
     if job["archived"] == true {
         put("archived", "it left the store; `windlass restore` puts it back".to_owned());
     }
+    if job["erased"] == true {
+        put("erased", "what it was given, found and printed; `windlass jobs events` says by whom".to_owned());
+    }
     out.fields(&fields);
 }
 

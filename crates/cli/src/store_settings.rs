@@ -77,6 +77,7 @@ fn unknown(state: &Value, name: &str) -> Failure {
 /// A value for people: a time in seconds says so.
 fn shown(name: &str, value: &Value) -> String {
     match value {
+        Value::Null if name == "cancel_idle_after" => "never".to_owned(),
         Value::Null if ["tombstones_kept", "log_bodies_kept"].contains(&name) => "for ever".to_owned(),
         Value::Null => "as each server was started".to_owned(),
         Value::Number(_) if !["missed_max", "webhooks_per_minute"].contains(&name) => {

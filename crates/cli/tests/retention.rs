@@ -341,3 +341,102 @@ fn a_mistyped_archive_is_not_made() {
     assert_eq!(doctor(&typo), "problem");
     assert_eq!(doctor(&place.folder().join("new")), "warning");
 }
+
+/// T9: a finished job is erased through the API, in the database and in the archive: every reader answers that it was, and
+/// nothing of what it was given is left in any file; what it is found by still finds it, and it does not run again.
+#[test]
+fn a_finished_job_is_erased_wherever_it_is() {
+    let secret = "ann@example.org";
+    for place in [Place::sqlite(), Place::postgres()] {
+        let archive = place.folder().join("archive");
+        let served = serve(&place, &archive);
+        let mut client = served.client();
+        let mut job = |key: &str| {
+            let unique = json!({ "key": key, "policy": "forever" });
+            let (payload, metadata) = (json!({ "to": secret }), json!({ "to": secret }));
+            let body = json!({ "kind": "old", "payload": payload, "metadata": metadata, "unique": unique });
+            let made = client.post("/v1/jobs", &body).unwrap().is(201);
+            let id = made["job"]["id"].as_str().unwrap().to_owned();
+            let path = format!("/v1/jobs/{id}/payload");
+            let live = client.send("DELETE", &path, "", "").unwrap().is(409);
+            assert_eq!((&live["code"], &live["job_status"]), (&json!("job_not_finished"), &json!("pending")));
+            let claim =
+                client.post(&format!("/v1/jobs/{id}/claim"), &json!({ "worker_id": "w" })).unwrap().is(200);
+            let token = claim["job"]["lease"]["token"].clone();
+            let lines = json!({ "lease_token": token, "lines": [secret] });
+            client.post(&format!("/v1/jobs/{id}/logs"), &lines).unwrap().is(201);
+            let error = json!({ "code": "broken", "message": secret });
+            let failed = json!({ "lease_token": token, "error": error, "permanent": true });
+            client.post(&format!("/v1/jobs/{id}/fail"), &failed).unwrap().is(200);
+            (id, body)
+        };
+        let (here, again) = job("here");
+        let (there, _) = job("there");
+        let folder = archive.display().to_string();
+        let does =
+            |words: &[&str]| place.command(words).args(["--archive", &folder]).status().unwrap().success();
+        // What the server's reader of the feed has not read yet stays.
+        until("both are archived", || {
+            let done = does(&["prune", "--older-than", "0s"]);
+            done && [&here, &there].iter().all(|id| !is_here(&mut client, id))
+        });
+        assert!(does(&["restore", &here]), "it comes back");
+        for id in [&here, &there] {
+            let path = |what: &str| format!("/v1/jobs/{id}{what}");
+            let stale = client.send("DELETE", &path("/payload?expected_version=1"), "", "").unwrap().is(409);
+            assert_eq!(stale["code"], "version_mismatch");
+            let erased = client.send("DELETE", &path("/payload"), "", "").unwrap().is(200);
+            assert_eq!(
+                (&erased["erased"], &erased["replayed"], &erased["archive_files"]),
+                (&json!(true), &json!(false), &json!(1))
+            );
+            let repeat = client.send("DELETE", &path("/payload"), "", "").unwrap().is(200);
+            assert_eq!((&repeat["replayed"], &repeat["version"]), (&json!(true), &erased["version"]));
+            let shown = client.get(&path("")).unwrap().is(200);
+            assert_eq!(
+                (&shown["erased"], &shown["payload"], &shown["metadata"]),
+                (&json!(true), &Value::Null, &json!({}))
+            );
+            assert_eq!(shown["error"], json!({ "code": "broken" }), "of an error its code stays");
+            let lines = client.get(&path("/logs")).unwrap().is(200);
+            assert_eq!(lines, json!({ "lines": [], "erased": true }));
+            let log = client.get(&path("/events")).unwrap().is(200);
+            let last = log["events"].as_array().unwrap().last().unwrap().clone();
+            assert_eq!((&last["type"], &last["version"]), (&json!("job_erased"), &erased["version"]));
+            for said in [shown.to_string(), log.to_string()] {
+                assert!(!said.contains(secret), "{said}");
+            }
+        }
+        let refused =
+            client.post(&format!("/v1/jobs/{here}/redrive"), &json!({ "payload": 1 })).unwrap().is(409);
+        assert_eq!(refused["code"], "job_erased");
+        assert_eq!(
+            client.post(&format!("/v1/jobs/{here}/fork"), &json!({})).unwrap().is(409)["code"],
+            "job_erased"
+        );
+        let known = client.post("/v1/jobs", &again).unwrap().is(200);
+        assert_eq!((&known["job"]["id"], &known["payload_differs"]), (&json!(here), &json!(false)));
+        let audit = client.get("/v1/audit").unwrap().is(200);
+        let erasures =
+            audit["entries"].as_array().unwrap().iter().filter(|entry| entry["action"] == "job.erase");
+        assert_eq!(erasures.count(), 2, "{audit}");
+        drop(served);
+        for path in files(&archive, "zst") {
+            let mut text = String::new();
+            let file = std::fs::File::open(path).unwrap();
+            StreamingDecoder::new(file).unwrap().read_to_string(&mut text).unwrap();
+            assert!(!text.contains(secret), "{text}");
+        }
+        let run = |words: &[&str]| place.command(words).output().unwrap();
+        let unsure = run(&["jobs", "erase", &here]);
+        assert_eq!(
+            unsure.status.code(),
+            Some(5),
+            "it came back from an archive, which may hold a copy: {unsure:?}"
+        );
+        let told = run(&["jobs", "erase", &here, "--archive", &folder]);
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        assert!(told.contains("was erased before"), "{told}");
+        place.is_sound();
+    }
+}

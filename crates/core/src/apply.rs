@@ -189,7 +189,13 @@ impl Job {
                 self.cancel_requested_at = Some(event.at);
                 self.deadline_at = Some(self.deadline_at.map_or(d.force_at, |t| t.min(d.force_at)));
             }
-            EventKind::JobCancelled(_) => self.finish(Status::Cancelled, event.at),
+            EventKind::JobCancelled(d) => {
+                self.finish(Status::Cancelled, event.at);
+                if d.code.is_some() {
+                    self.error_version = Some(event.version);
+                    self.error_code.clone_from(&d.code);
+                }
+            }
             EventKind::JobRedriven(d) => {
                 self.restart(d.due_at);
                 self.generation += 1;
@@ -226,6 +232,16 @@ impl Job {
                     self.checkpoint_version = Some(event.version);
                     self.crashes = 0;
                 }
+            }
+            // As if nothing had ever been said: what is left of the log folds to the same row.
+            EventKind::JobErased => {
+                self.result_version = None;
+                self.checkpoint_version = None;
+                self.payload_version = None;
+                self.meta_version = None;
+                self.stage = None;
+                self.steps_from = event.version;
+                self.crashes = 0;
             }
             EventKind::JobApprovalVoted(d) if d.woke => self.wake(event),
             what if what.ends_step() => self.crashes = 0,

@@ -624,7 +624,7 @@ pub fn fork(copied: &Job, from: JobId, from_version: Version, actor: Actor, now:
 }
 
 pub(crate) fn cancelled(job: &Job, actor: Actor, reason: Option<String>, now: Timestamp) -> Move {
-    Move::new(job, now, actor, EventKind::JobCancelled(event::Cancelled { reason })).done()
+    Move::new(job, now, actor, EventKind::JobCancelled(event::Cancelled { reason, code: None })).done()
 }
 
 pub(crate) fn time_out(job: &Job, now: Timestamp) -> Move {

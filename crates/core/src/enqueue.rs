@@ -243,7 +243,9 @@ impl<'r, K: Known> Planner<'_, 'r, K> {
         let planned = self.fresh.get(&job.id).map(|earlier| (&earlier.facts, earlier.payload.as_ref()));
         match planned.or_else(|| self.known.created(job.id)) {
             None => Ok(None),
-            Some((facts, payload)) if facts.asks_the_same(&job.facts) && payload == job.payload.as_ref() => {
+            Some((facts, payload))
+                if facts.asks_the_same(&job.facts) && (facts.erased || payload == job.payload.as_ref()) =>
+            {
                 Ok(Some(Enqueued { id: job.id, existed: true, payload_differs: false }))
             }
             Some(_) => Err(Refusal::JobExists),

@@ -134,6 +134,8 @@ events! {
         JobCompleted = "job_completed",
         /// It came back from the archive, finished as it had been.
         JobRestored = "job_restored",
+        /// What it was given, found and printed was erased; the payload holds the hashes of the events that it changed.
+        JobErased = "job_erased",
         /// An open flow: no job is added any more.
         JobSealed = "job_sealed",
     }
@@ -168,7 +170,7 @@ events! {
         JobSkipped(Skipped) = "job_skipped",
         /// Its holder was asked to stop.
         JobCancelRequested(CancelRequested) = "job_cancel_requested",
-        /// Stopped on request.
+        /// Stopped on request, or because it stood still; then the payload is the error.
         JobCancelled(Cancelled) = "job_cancelled",
         /// An operator sent it back to the start of the line.
         JobRedriven(Redriven) = "job_redriven",
@@ -312,6 +314,9 @@ details! {
     Cancelled {
         /// Why.
         reason: Option<String>,
+        /// The code of the error that the payload is, where the engine cancelled it by itself.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        code: Option<Who>,
     }
     /// Detail of [`EventKind::JobRedriven`].
     Redriven {

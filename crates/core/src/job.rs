@@ -108,6 +108,9 @@ pub struct Facts {
     /// Its place in a graph of jobs: what it waits for, or that it is the parent of a flow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub graph: Option<Box<Graph>>,
+    /// Whether what it was given, found and printed was erased, also its metadata.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub erased: bool,
 }
 
 fn is_zero(n: &i32) -> bool {
@@ -167,14 +170,18 @@ impl Facts {
             key: None,
             cost: 1,
             graph: None,
+            erased: false,
         }
     }
 
     /// Whether both ask for the same job. The trace that a request belongs to is not part of what it asks for: a repeat may
-    /// come from another one.
+    /// come from another one. Of an erased job the rest is compared.
     pub fn asks_the_same(&self, other: &Self) -> bool {
         if self == other {
             return true;
+        }
+        if self.erased {
+            return *self == Self { metadata: Metadata::new(), erased: true, ..other.clone() };
         }
         let untraced = |facts: &Self| {
             let mut facts = facts.clone();

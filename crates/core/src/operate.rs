@@ -3,6 +3,7 @@
 //! Each of an operator's verbs may say which version of the job it was decided on; at any other version it is refused and nothing is written.
 
 use crate::decide::{self, Command, Move, cancel_is_on_record, decide};
+use crate::erase::is_erased;
 use crate::event::{Assigned, Event, EventKind};
 use crate::flow::FLOW_KIND;
 use crate::ids::JobId;
@@ -87,7 +88,7 @@ impl Verdict {
 }
 
 /// Refuses a decision that was made on another version of the job than this one.
-fn expect(job: &Job, expected: Option<Version>) -> Result<(), Refusal> {
+pub(crate) fn expect(job: &Job, expected: Option<Version>) -> Result<(), Refusal> {
     match expected {
         Some(version) if version != job.version => Err(Refusal::VersionMismatch(job.version)),
         _ => Ok(()),
@@ -110,14 +111,24 @@ impl Cancel {
 impl Redrive {
     /// Sends the job back to pending; `keyed` is the event that carries the key of the request. What the return
     /// entails is said by [`key_again`](crate::end::key_again) and [`counted_again`](crate::end::counted_again).
-    pub fn decide(&self, job: &Job, keyed: Option<&Event>, now: Timestamp) -> Result<Verdict, Refusal> {
+    /// One that was erased has nothing to run with.
+    pub fn decide(
+        &self,
+        job: &Job,
+        is_erased: bool,
+        keyed: Option<&Event>,
+        now: Timestamp,
+    ) -> Result<Verdict, Refusal> {
         if let Some(event) = keyed {
             let version = event.repeated_by("job_redriven", None)?;
-            let is_same = event.payload == self.payload;
+            let is_same = is_erased || event.payload == self.payload;
             return if is_same { Ok(Verdict::Already(version)) } else { Err(Refusal::KeyReused(version)) };
         }
         if job.status.is_terminal() && job.status != Status::Completed {
             expect(job, self.expected_version)?;
+            if is_erased {
+                return Err(Refusal::Erased);
+            }
         }
         let payload = self.payload.clone();
         let command = Command::Redrive(self.actor.clone(), self.run_at, self.from_start, payload);
@@ -167,8 +178,11 @@ impl Fork {
         Ok(to)
     }
 
-    /// The new job, from the source's log up to a version.
+    /// The new job, from the source's log up to a version. Of one that was erased there is nothing to begin with.
     pub fn decide(&self, log: Vec<Event>, to: Version, now: Timestamp) -> Result<Forked, Refusal> {
+        if is_erased(&log) {
+            return Err(Refusal::Erased);
+        }
         let copied = decide::copy_log(log, self.id, self.payload.as_ref());
         let row = Job::fold(&copied).ok_or(Refusal::NotFound)?;
         let now = now.max(row.updated_at);

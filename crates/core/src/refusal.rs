@@ -97,12 +97,17 @@ pub enum Refusal {
     /// The step is on record with another value.
     #[error("the step is recorded at version {0} with another value; a recorded step never changes")]
     StepRecorded(Version),
-    /// Only a finished job can be redriven.
-    #[error("the job is {0}; only a failed, timed out or cancelled job can be redriven")]
+    /// Only a finished job can be redriven, and erased.
+    #[error(
+        "the job is {0}; a failed, timed out or cancelled job can be redriven, and a finished one erased: cancel it first"
+    )]
     NotFinished(Status),
     /// A completed job is final.
     #[error("the job is completed, which is final; enqueue or fork a new one")]
     Completed,
+    /// What the job was given is gone, so it cannot run again.
+    #[error("the payload of the job was erased, so neither it nor a fork of it can run; enqueue a new one")]
+    Erased,
     /// Another job has taken the unique key.
     #[error("job {0} has taken the unique key meanwhile; cancel it first, or leave this one")]
     UniqueTaken(JobId),
@@ -183,6 +188,7 @@ impl Refusal {
             Self::StepRecorded(_) => "step_recorded",
             Self::NotFinished(_) => "job_not_finished",
             Self::Completed => "job_completed",
+            Self::Erased => "job_erased",
             Self::UniqueTaken(_) => "unique_taken",
             Self::NotClaimable(_) => "not_claimable",
             Self::NotAssigned => "not_assigned",

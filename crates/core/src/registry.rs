@@ -4,7 +4,7 @@
 //! and writes what comes back.
 
 use crate::ids::JobId;
-use crate::job::Metadata;
+use crate::job::{Metadata, Version};
 use crate::lease::LeaseMs;
 use crate::name::{Actor, Key, Name, Who};
 use crate::refusal::Refusal;
@@ -303,6 +303,13 @@ pub struct WriteAudit {
 }
 
 impl WriteAudit {
+    /// A job was erased at a version, and so many files of the archive were written anew for it.
+    pub fn erased(actor: Actor, job: JobId, version: Version, archive_files: usize) -> Self {
+        let detail =
+            [("version".to_owned(), version.into()), ("archive_files".to_owned(), archive_files.into())];
+        Self::of(actor, "job.erase", job, Metadata::from_iter(detail))
+    }
+
     /// A job that does not read back was failed without looking at it: why.
     pub fn set_aside(job: JobId, why: &str) -> Self {
         Self::of(Actor::engine(), "job.set_aside", job, Metadata::from_iter([("why".to_owned(), why.into())]))

@@ -54,6 +54,8 @@ pub struct Settings {
     pub tombstones_kept_ms: Option<i64>,
     /// How long log lines stay in the database before they move to the archive, in milliseconds; for ever when absent.
     pub log_bodies_kept_ms: Option<i64>,
+    /// How long nothing happens to an unfinished job before it is cancelled, in milliseconds; never when absent.
+    pub cancel_idle_after_ms: Option<i64>,
 }
 
 impl Default for Settings {
@@ -70,6 +72,7 @@ impl Default for Settings {
             retention_archive: true,
             tombstones_kept_ms: None,
             log_bodies_kept_ms: None,
+            cancel_idle_after_ms: None,
         }
     }
 }
@@ -86,10 +89,13 @@ impl Settings {
         within_ms("trigger_events_kept", self.trigger_events_kept_ms, 60_000, HORIZON_MS)?;
         within_ms("webhook_tolerance", self.webhook_tolerance_ms, 1_000, 3_600_000)?;
         limits::within("webhooks_per_minute", self.webhooks_per_minute.into(), 1, WEBHOOKS_PER_MINUTE_MAX)?;
-        let kept =
-            [("tombstones_kept", self.tombstones_kept_ms), ("log_bodies_kept", self.log_bodies_kept_ms)];
-        for (name, kept_ms) in kept {
-            kept_ms.map(|kept_ms| within_ms(name, kept_ms, 1_000, HORIZON_MS)).transpose()?;
+        let spans = [
+            ("tombstones_kept", self.tombstones_kept_ms),
+            ("log_bodies_kept", self.log_bodies_kept_ms),
+            ("cancel_idle_after", self.cancel_idle_after_ms),
+        ];
+        for (name, ms) in spans {
+            ms.map(|ms| within_ms(name, ms, 1_000, HORIZON_MS)).transpose()?;
         }
         retention::check(&self.retention)
     }

@@ -8,12 +8,14 @@
 //! Log lines that are older than the settings say go the same way, in segments of their own, while their job stays.
 
 mod directory;
+mod erase;
 mod line;
 mod logs;
 mod read;
 mod segment;
 
 pub use directory::Directory;
+pub use erase::{Lines, erase_everywhere, erase_in};
 pub use logs::{LogSegment, LogSegmentWriter, find_interrupted_logs, find_logs};
 pub use read::{find, find_anywhere};
 pub use segment::{Segment, SegmentWriter, find_interrupted, read_segment, segments};
@@ -33,9 +35,15 @@ pub trait Archive: fmt::Debug + Send + Sync {
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ArchiveError>;
     /// The names of all objects.
     async fn list(&self) -> Result<Vec<String>, ArchiveError>;
+    /// Changes an object in place, whole or not at all, and durably; nobody else changes one meanwhile. `edit` answers none to
+    /// leave it as it is. Answers whether it was changed; no, if there is none of this name.
+    async fn rewrite(&self, name: &str, edit: Edit) -> Result<bool, ArchiveError>;
     /// Removes an object, if it is there.
     async fn remove(&self, name: &str) -> Result<(), ArchiveError>;
 }
+
+/// A change to an object: from its bytes to its new ones, or none to leave it as it is.
+pub type Edit = Box<dyn FnOnce(&[u8]) -> io::Result<Option<Vec<u8>>> + Send>;
 
 /// The archive is full, away, or not what it should be. Nothing was removed for what it did not take.
 #[derive(Debug, thiserror::Error)]

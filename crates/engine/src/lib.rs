@@ -31,6 +31,7 @@ mod claim;
 mod control;
 mod due_timers;
 mod engine;
+pub mod erase;
 mod error;
 mod handler;
 mod health;

@@ -1,6 +1,9 @@
 //! Log lines in two places: the store has the recent ones, the archive those that are older than the settings say.
 
-use crate::archive::{Archive, LogSegment, LogSegmentWriter, find_interrupted_logs, find_logs};
+use crate::archive::{
+    Archive, Lines, LogSegment, LogSegmentWriter, erase_in, find_interrupted_logs, find_logs,
+};
+use crate::erase::is_erased;
 use crate::prune::PruneError;
 use crate::service::Leading;
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,7 +76,7 @@ pub async fn with_parts(
     let ReadLogs { job, after, limit } = request;
     let mut read: BTreeMap<&str, Vec<LogLine>> = BTreeMap::new();
     let mut found = 0;
-    for part in parts.iter().filter(|part| part.last > after) {
+    for part in parts.iter().filter(|part| part.last > after && !part.is_erased()) {
         // Parts are in order: what is behind a full page is not needed yet.
         if found >= limit {
             break;
@@ -206,7 +209,11 @@ impl LogMover {
                 match answer {
                     Ok(()) => done.moved += range.lines(),
                     Err(Refusal::Busy) => locked.push(*range),
-                    // Their job was removed or erased, or another process moved them.
+                    // Their job was erased while they were archived: nothing refers to this copy, and it must not stay.
+                    Err(_) if is_erased(&*self.store, &*self.archive, range.job).await? => {
+                        erase_in(&*self.archive, &segment.name, range.job, &Lines::Go).await?;
+                    }
+                    // Their job was removed, or another process moved them.
                     Err(_) => {}
                 }
             }

@@ -1,6 +1,7 @@
 //! Removes finished jobs in small batches, each archived first: what `windlass prune` and the retention service share.
 
-use crate::archive::{Archive, ArchiveError, Segment, SegmentWriter, find_interrupted};
+use crate::archive::{Archive, ArchiveError, Lines, Segment, SegmentWriter, erase_in, find_interrupted};
+use crate::erase::is_erased;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use std::sync::Arc;
 use windlass_core::{Event, Filter, Job, JobId, LogLine, Name, Refusal, Timestamp, Version};
@@ -85,7 +86,9 @@ impl Pruner {
     pub async fn resume(&self, done: &mut Pruned) -> Result<(), PruneError> {
         let Some(archive) = &self.archive else { return Ok(()) };
         for segment in find_interrupted(&**archive).await? {
+            let stayed = done.stayed.len();
             done.resumed += self.purge(&segment.jobs, Some(&segment.name), done).await?;
+            self.forget_erased(&segment.name, &done.stayed[stayed..]).await?;
             segment.forget(&**archive).await?;
         }
         Ok(())
@@ -139,8 +142,10 @@ impl Pruner {
             segment = Some(written);
         }
         let archive = segment.as_ref().map(|segment| segment.name.as_str());
+        let stayed = done.stayed.len();
         done.removed += self.purge(&batch.jobs, archive, done).await?;
         if let (Some(archive), Some(segment)) = (&self.archive, segment) {
+            self.forget_erased(&segment.name, &done.stayed[stayed..]).await?;
             segment.forget(&**archive).await?;
         }
         Ok(())
@@ -167,6 +172,18 @@ impl Pruner {
             }
         }
         Ok(removed)
+    }
+
+    /// Takes out of a segment what was erased in the store while the segment was written.
+    async fn forget_erased(&self, segment: &str, stayed: &[(JobId, Refusal)]) -> Result<(), PruneError> {
+        let Some(archive) = &self.archive else { return Ok(()) };
+        for (id, refusal) in stayed {
+            let has_changed = matches!(refusal, Refusal::VersionMismatch(_));
+            if has_changed && is_erased(&*self.store, &**archive, *id).await? {
+                erase_in(&**archive, segment, *id, &Lines::Go).await?;
+            }
+        }
+        Ok(())
     }
 
     /// A finished job with its log and its log lines.

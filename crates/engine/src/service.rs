@@ -3,6 +3,7 @@
 mod dispatcher;
 mod feed_tail;
 mod follower;
+mod idle_canceller;
 mod leader;
 mod live_settings;
 mod publisher;
@@ -17,6 +18,7 @@ mod trigger_processor;
 pub use dispatcher::Dispatcher;
 pub use feed_tail::FeedTail;
 pub use follower::{Follower, Reader, Start};
+pub use idle_canceller::IdleCanceller;
 pub use leader::{Leader, Leading, Reign};
 pub use live_settings::LiveSettings;
 pub use publisher::{Message, PublishError, Published, Publisher, Publishers, Publishing};

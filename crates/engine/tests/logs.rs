@@ -14,7 +14,7 @@ use windlass_core::decide::Claim;
 use windlass_core::settings::Settings;
 use windlass_core::{Actor, Filter, JobId, LeaseMs, LogLine, Refusal, Status, Timestamp};
 use windlass_engine::Shutdown;
-use windlass_engine::archive::{Archive, ArchiveError, Directory, find, segments};
+use windlass_engine::archive::{Archive, ArchiveError, Directory, Edit, find, segments};
 use windlass_engine::logs::{LogMover, MovedLogs, ReadLogsError, read_logs, with_parts};
 use windlass_engine::prune::{PruneError, Pruned, Pruner};
 use windlass_engine::service::{Leader, Leading, Retention};
@@ -69,6 +69,10 @@ impl Archive for Trouble {
 
     async fn list(&self) -> Result<Vec<String>, ArchiveError> {
         self.inner.list().await
+    }
+
+    async fn rewrite(&self, name: &str, edit: Edit) -> Result<bool, ArchiveError> {
+        self.inner.rewrite(name, edit).await
     }
 
     async fn remove(&self, name: &str) -> Result<(), ArchiveError> {

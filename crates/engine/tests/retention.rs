@@ -14,7 +14,7 @@ use windlass_core::retention::RetentionRule;
 use windlass_core::settings::Settings;
 use windlass_core::{Actor, Filter, JobId, Status};
 use windlass_engine::Shutdown;
-use windlass_engine::archive::{Archive, ArchiveError, Directory, read_segment};
+use windlass_engine::archive::{Archive, ArchiveError, Directory, Edit, read_segment};
 use windlass_engine::prune::{Pruned, Pruner};
 use windlass_engine::service::{Leader, Retention};
 use windlass_store::{Cancel, PutSettings, Redrive, Store};
@@ -83,6 +83,10 @@ impl Archive for Trouble {
 
     async fn list(&self) -> Result<Vec<String>, ArchiveError> {
         self.inner.list().await
+    }
+
+    async fn rewrite(&self, name: &str, edit: Edit) -> Result<bool, ArchiveError> {
+        self.inner.rewrite(name, edit).await
     }
 
     async fn remove(&self, name: &str) -> Result<(), ArchiveError> {

@@ -255,6 +255,9 @@ pub(crate) async fn write_logs(call: Call) -> Reply {
 #[schema(as = Logs)]
 pub(crate) struct LogsPage {
     lines: Vec<LogLineShape>,
+    /// True if lines of the job were erased.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    erased: Option<bool>,
 }
 
 /// `GET /v1/jobs/{id}/logs`
@@ -263,12 +266,13 @@ pub(crate) async fn logs(call: Call) -> Reply {
     let after = within("after", call.query.number("after")?.unwrap_or_default(), 0, i64::MAX)?;
     let limit = call.query.limit(100)?;
     let request = ReadLogs { job, after, limit };
-    let lines = match call.seen(job).await? {
-        Some(_) => {
+    let (lines, is_erased) = match call.seen(job).await? {
+        Some(view) => {
             let archive = call.app.archive.as_deref();
-            read_logs(call.store(), archive, request).await?
+            (read_logs(call.store(), archive, request).await?, view.facts.erased)
         }
         None => archived::logs(&call, request).await?,
     };
-    ok(&LogsPage { lines: lines.into_iter().map(LogLineShape::from).collect() })
+    let lines = lines.into_iter().map(LogLineShape::from).collect();
+    ok(&LogsPage { lines, erased: is_erased.then_some(true) })
 }

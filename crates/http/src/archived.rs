@@ -5,6 +5,7 @@ use crate::list::{EVENTS_MAX_BYTES, EventsPage};
 use crate::problem::Problem;
 use crate::wire::event::EventShape;
 use crate::wire::job::{Around, JobShape};
+use windlass_core::erase::is_erased;
 use windlass_core::limits::within;
 use windlass_core::{Event, EventKind, Job, JobId, LogLine, Metadata, Refusal, Version};
 use windlass_engine::archive::find;
@@ -43,11 +44,12 @@ pub(crate) async fn events(call: &Call, request: ReadEvents) -> Reply {
     ok(&EventsPage { events, next_after })
 }
 
-/// The log lines of a job that is not in the store, as the archive has them.
-pub(crate) async fn logs(call: &Call, request: ReadLogs) -> Result<Vec<LogLine>, Problem> {
-    let Archived { mut logs, log_parts, .. } = found(call, request.job).await?;
+/// The log lines of a job that is not in the store, as the archive has them, and whether it was erased.
+pub(crate) async fn logs(call: &Call, request: ReadLogs) -> Result<(Vec<LogLine>, bool), Problem> {
+    let Archived { mut logs, log_parts, events, .. } = found(call, request.job).await?;
     logs.retain(|line| line.n > request.after);
-    Ok(with_parts(call.app.archive.as_deref(), logs, &log_parts, request).await?)
+    let lines = with_parts(call.app.archive.as_deref(), logs, &log_parts, request).await?;
+    Ok((lines, is_erased(&events)))
 }
 
 /// What the archive has of a removed job, if the caller may see it; else why it is not there.

@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use windlass_core::Who;
 use windlass_engine::Shutdown;
 use windlass_engine::service::{
-    Dispatcher, Follower, Leader, Publishers, Publishing, Retention, Scheduler, StatsReader, Sweeper,
-    TriggerProcessor,
+    Dispatcher, Follower, IdleCanceller, Leader, Publishers, Publishing, Retention, Scheduler, StatsReader,
+    Sweeper, TriggerProcessor,
 };
 use windlass_store::fresh;
 
@@ -71,7 +71,7 @@ async fn tidy(app: Arc<App>) {
 }
 
 /// Fires schedules, assigns jobs of push queues, processes kept events of triggers, adds up the feed, carries events to where
-/// subscriptions say and removes finished jobs whose time is over, while this server leads.
+/// subscriptions say, removes finished jobs whose time is over and cancels idle ones, while this server leads.
 async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
     let name: String = fresh::random::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
     let Ok(holder) = Who::try_from(format!("server-{name}")) else { return };
@@ -83,6 +83,7 @@ async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
     let stats = Follower::new(Arc::clone(&app.store), leader.leading(), reader);
     let publishing = publishers.map(|made| Publishing::new(Arc::clone(&app.store), leader.leading(), made));
     let retention = Retention::new(Arc::clone(&app.store), leader.leading(), app.archive.clone());
+    let idle = IdleCanceller::new(Arc::clone(&app.store), leader.leading());
     let ending = || app.ending.clone();
     let publish = async {
         if let Some(publishing) = publishing {
@@ -96,7 +97,8 @@ async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
         triggers.run(ending()),
         stats.run(ending()),
         publish,
-        retention.run(ending())
+        retention.run(ending()),
+        idle.run(ending())
     );
     app.resigned.notify_one();
     std::future::pending().await

@@ -59,6 +59,7 @@ codes! {
     STEP_RECORDED "step_recorded" 409 "the step is on record with another value"
     JOB_NOT_FINISHED "job_not_finished" 409 "the job has not finished"
     JOB_COMPLETED "job_completed" 409 "the job is completed, which is final"
+    JOB_ERASED "job_erased" 409 "the payload of the job was erased"
     UNIQUE_TAKEN "unique_taken" 409 "another job has taken the unique key"
     FLOW_NOT_OPEN "flow_not_open" 409 "the job is not an open flow"
     NOT_CLAIMABLE "not_claimable" 409 "the job cannot be taken now"

@@ -32,6 +32,7 @@ mod codes;
 mod direct;
 mod dispatch;
 mod enqueue;
+mod erase;
 mod feed;
 mod flows;
 mod gate;

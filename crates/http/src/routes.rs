@@ -1,5 +1,6 @@
 //! The table of routes. The router, the roles and the document are made from it; `docs/api.md` is compared with it.
 
+mod finished;
 mod flows;
 mod outside;
 
@@ -162,28 +163,14 @@ fn operators() -> Vec<Route> {
             .gives::<wire::operate::OneJob>(200)
             .gives::<wire::operate::OneJob>(202)
             .refuses(&["not_found", "job_finished", "version_mismatch"]),
-        post(
-            "/v1/jobs/{id}/redrive",
-            "send a dead or cancelled job back, also with another `payload`",
-            operate::redrive,
-        )
-        .may(O)
-        .takes::<wire::operate::RedriveBody>()
-        .gives::<wire::operate::OneJob>(200)
-        .creates()
-        .refuses(&[
-            "not_found",
-            "job_not_finished",
-            "job_completed",
-            "unique_taken",
-            "version_mismatch",
-        ]),
+        finished::redrive(),
         post("/v1/jobs/{id}/fork", "a new job with the log of another up to a version", operate::fork)
             .may(O)
             .takes::<wire::operate::ForkBody>()
             .gives::<wire::operate::OneJob>(201)
             .creates()
-            .refuses(&["not_found", "version_mismatch"]),
+            .refuses(&["not_found", "version_mismatch", "job_erased"]),
+        finished::erase(),
         post("/v1/jobs/{id}/signal", "signal a job", operate::signal)
             .may(P)
             .takes::<wire::operate::SignalBody>()

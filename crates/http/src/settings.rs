@@ -55,6 +55,9 @@ pub(crate) struct SettingsWish {
     /// How long log lines stay in the database before they move to the archive; null is for ever.
     #[serde(default)]
     log_bodies_kept: Option<Span>,
+    /// How long nothing happens to an unfinished job before it is cancelled; null is never.
+    #[serde(default)]
+    cancel_idle_after: Option<Span>,
 }
 
 /// How long some finished jobs are kept.
@@ -117,6 +120,7 @@ pub(crate) struct SettingsFields {
     retention_archive: bool,
     tombstones_kept: Option<Span>,
     log_bodies_kept: Option<Span>,
+    cancel_idle_after: Option<Span>,
 }
 
 /// How long some finished jobs are kept.
@@ -173,6 +177,7 @@ impl SettingsShape {
                 retention_archive: settings.retention_archive,
                 tombstones_kept: settings.tombstones_kept_ms.map(Span::from_ms),
                 log_bodies_kept: settings.log_bodies_kept_ms.map(Span::from_ms),
+                cancel_idle_after: settings.cancel_idle_after_ms.map(Span::from_ms),
             },
             version,
             changed_at: changed.as_ref().map(|(at, _)| Time(*at)),
@@ -205,6 +210,7 @@ pub(crate) async fn put(call: Call) -> Reply {
         retention_archive: wish.retention_archive.unwrap_or(usual.retention_archive),
         tombstones_kept_ms: wish.tombstones_kept.map(Span::ms),
         log_bodies_kept_ms: wish.log_bodies_kept.map(Span::ms),
+        cancel_idle_after_ms: wish.cancel_idle_after.map(Span::ms),
     };
     let request = PutSettings { settings, expected_version, actor: call.actor() };
     let state = call.store().put_settings(request, None).await??;

@@ -31,6 +31,7 @@ mod approve;
 mod assign;
 mod claim;
 mod enqueue;
+mod erase;
 mod feed;
 mod follow;
 mod index;

@@ -27,7 +27,8 @@ impl State {
     /// Sends a dead or cancelled job back to pending. Its unique key must be free, or still its own.
     pub fn redrive(&mut self, request: Redrive, now: Timestamp) -> Answer {
         let entry = self.entry(request.job)?;
-        let verdict = request.decide(&entry.job, entry.keyed(request.key.as_ref()), now)?;
+        let is_erased = entry.facts().is_some_and(|facts| facts.erased);
+        let verdict = request.decide(&entry.job, is_erased, entry.keyed(request.key.as_ref()), now)?;
         if let Verdict::Already(version) = verdict {
             return Ok(Done::Already(version));
         }

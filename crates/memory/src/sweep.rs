@@ -3,8 +3,8 @@
 use crate::state::State;
 use windlass_core::decide::{Command, decide};
 use windlass_core::limits::BATCH_MAX;
-use windlass_core::{Answer, JobId, Timestamp};
-use windlass_store::{Sweep, Swept};
+use windlass_core::{Answer, JobId, Refusal, Timestamp};
+use windlass_store::{CancelIdle, Sweep, Swept};
 
 impl State {
     /// Acts on jobs past their deadline, soonest first. A job that nothing can be done about takes no place.
@@ -22,6 +22,16 @@ impl State {
             }
         }
         swept
+    }
+
+    /// Cancels jobs that stand still, each for itself.
+    pub fn cancel_idle(&mut self, request: CancelIdle, now: Timestamp) -> Result<Vec<Answer>, Refusal> {
+        request.decide(self.terms.get(&request.term), now)?;
+        let mut cancel = |id: &JobId| {
+            let step = request.decide_one(&self.entry(*id)?.job, now)?;
+            Ok(self.write(step))
+        };
+        Ok(request.jobs.iter().map(&mut cancel).collect())
     }
 
     fn expire(&mut self, id: JobId, now: Timestamp) -> Answer {

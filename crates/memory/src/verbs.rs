@@ -56,6 +56,7 @@ verbs! {
         extend(Extend) -> Vec<Result<Extended, Refusal>>;
         settle(Settle) -> Vec<Answer>;
         sweep(Sweep) -> Vec<Swept>;
+        cancel_idle(CancelIdle) -> Result<Vec<Answer>, Refusal>;
     }
     Waits {
         signal(Signal) -> Answer;
@@ -136,6 +137,7 @@ verbs! {
         old_logs(ReadOldLogs) -> Vec<(Timestamp, JobId)>;
         move_logs(MoveLogs) -> Result<Vec<Result<(), Refusal>>, Refusal>;
         log_parts(JobId) -> Vec<LogPart>;
+        erase(Erase) -> Answer;
     }
     Registry {
         put_queue(PutQueue) -> Result<(), Refusal>;

@@ -6,7 +6,7 @@ use crate::error::{Failure, Tried};
 use windlass_core::decide::seal_key;
 use windlass_core::end::{counted_again, key_again};
 use windlass_core::operate::Verdict;
-use windlass_core::{Answer, Done, Job, Payload, Refusal, Timestamp};
+use windlass_core::{Answer, Done, Facts, Job, Payload, Refusal, Timestamp};
 use windlass_store::{Cancel, Fork, Redrive, Seal};
 
 impl Tx<'_> {
@@ -22,12 +22,14 @@ impl Tx<'_> {
             Some(key) => self.event_by_key(job.id, key).await?,
             None => None,
         };
-        let step = match granted!(request.decide(&job, keyed.as_ref(), now)) {
+        let created = self.created(job.id).await?;
+        let is_erased = created.as_ref().is_some_and(|(facts, _)| facts.erased);
+        let step = match granted!(request.decide(&job, is_erased, keyed.as_ref(), now)) {
             Verdict::Already(version) => return Ok(Ok(Done::Already(version))),
             Verdict::Step(step) => *step,
         };
         // Before the first write: a refusal leaves nothing behind.
-        granted!(self.take_key_again(&job, request.payload.as_ref(), now).await?);
+        granted!(self.take_key_again(&job, created, request.payload.as_ref(), now).await?);
         let done = self.finish(&job, step).await?;
         // The parent is locked already.
         if let Some(id) = job.parent_id
@@ -56,13 +58,11 @@ impl Tx<'_> {
     async fn take_key_again(
         &self,
         job: &Job,
+        created: Option<(Facts, Option<Payload>)>,
         brought: Option<&Payload>,
         now: Timestamp,
     ) -> Tried<Result<(), Refusal>> {
-        if job.unique_policy.is_none() {
-            return Ok(Ok(()));
-        }
-        let Some((facts, first)) = self.created(job.id).await? else { return Ok(Ok(())) };
+        let Some((facts, first)) = created.filter(|_| job.unique_policy.is_some()) else { return Ok(Ok(())) };
         let payload = self.payload_now(job, first).await?;
         let Some(unique) = &facts.unique else { return Ok(Ok(())) };
         let (scope, key) = (unique.scope.to_text(), unique.key.as_str());
@@ -81,7 +81,8 @@ impl Tx<'_> {
             let log = self.log(there.id, there.version).await?;
             return Ok(request.made_before(&log).map(Done::Already));
         }
-        // No lock: what is on record up to a version never changes.
+        // No lock: what is on record up to a version changes only by an erasure, and one statement reads all of it, before
+        // that or after.
         let Some(source) = self.job(request.from).await? else { return Ok(Err(Refusal::NotFound)) };
         let to = granted!(request.copies_to(&source));
         let log = self.log(request.from, to).await?;

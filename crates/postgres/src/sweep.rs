@@ -4,6 +4,7 @@
 //! somebody else holds is passed over, so nobody is waited for while rows are held; whoever holds it sees the deadline
 //! too.
 
+use crate::append::granted;
 use crate::db::{Lock, Tx, sql, uuid};
 use crate::error::Tried;
 use crate::lost::set_aside;
@@ -16,8 +17,8 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 use windlass_core::decide::{Command, decide};
 use windlass_core::limits::BATCH_MAX;
-use windlass_core::{Done, Job, JobId, Status, Timestamp};
-use windlass_store::{Now, StoreError, StoreResult, Sweep, Swept};
+use windlass_core::{Answer, Done, Job, JobId, Refusal, Status, Timestamp};
+use windlass_store::{CancelIdle, Now, StoreError, StoreResult, Sweep, Swept};
 
 /// Jobs per transaction: long enough to share a commit, short enough to let others at their rows.
 const TOGETHER: usize = 100;
@@ -162,6 +163,24 @@ impl Tx<'_> {
             acted.swept.push(Swept { job: id, answer });
         }
         Ok(acted)
+    }
+
+    /// Cancels jobs that stand still, each for itself; what other transactions hold is passed over.
+    pub(crate) async fn cancel_idle(&self, request: &CancelIdle) -> Tried<Result<Vec<Answer>, Refusal>> {
+        let term = self.share_term(&request.term).await?;
+        granted!(request.decide(term.as_ref(), self.now().await?));
+        let mut answers = Vec::with_capacity(request.jobs.len());
+        for id in request.jobs.iter().copied() {
+            answers.push(match self.try_lock(id).await? {
+                Lock::Ours(job, now) => match request.decide_one(&job, now) {
+                    Ok(step) => self.finish(&job, step).await?,
+                    Err(refusal) => Err(refusal),
+                },
+                Lock::HeldOrGone if self.job(id).await?.is_none() => Err(Refusal::NotFound),
+                Lock::HeldOrGone | Lock::HeldParent(_) => Err(Refusal::Busy),
+            });
+        }
+        Ok(Ok(answers))
     }
 
     /// Whether an assigned job's worker is gone. One that reports itself at this moment is waited for.

@@ -76,6 +76,7 @@ verbs! {
         }
     }
     Leases {
+        write cancel_idle(CancelIdle) -> Result<Vec<Answer>, Refusal>;
         write claim_one(ClaimOne) -> Result<Claimed, Refusal>;
         write start(Start) -> Result<Claimed, Refusal>;
         also {
@@ -176,6 +177,7 @@ verbs! {
         write purge(Purge) -> Vec<Result<(), Refusal>>;
         write restore(Restore) -> Answer;
         write forget_tombstones(ForgetTombstones) -> Result<usize, Refusal>;
+        write erase(Erase) -> Answer;
         write move_logs(MoveLogs) -> Result<Vec<Result<(), Refusal>>, Refusal>;
         read old_logs(ReadOldLogs) -> Vec<(Timestamp, JobId)> = old_logs;
         read log_parts(JobId) -> Vec<LogPart> = log_parts;

@@ -15,7 +15,9 @@ use windlass_conformance::{Bed, at, completes, fails, invariants, key, name};
 use windlass_core::unique::{Policy, Scope, Unique};
 use windlass_core::{Actor, Done, JobId, LeaseMs, Refusal, RunAt, Status};
 use windlass_postgres::Options;
-use windlass_store::{Adopt, Cancel, Claimed, Extend, List, Settle, SettleItem, Signal, StoreError, Sweep};
+use windlass_store::{
+    Adopt, Cancel, CancelIdle, Claimed, Extend, List, Settle, SettleItem, Signal, StoreError, Sweep,
+};
 
 async fn place() -> (Bed, String, Database) {
     let (url, database) = database().await;
@@ -540,5 +542,32 @@ fn an_open_transaction_delays_an_adoption_and_nobody_else() {
         stranger.batch_execute("COMMIT").await.expect("the end");
         let after = adopt().await.expect("the store answers");
         assert_eq!(after.incarnation, before.incarnation + 1);
+    });
+}
+
+/// T9: of idle jobs, one that a stranger keeps locked is passed over, and so is one whose parent is; the others are cancelled.
+#[test]
+fn a_locked_job_costs_no_other_idle_one() {
+    wait_for(async {
+        let (bed, url, _database) = place().await;
+        let parent = bed.enqueue(bed.job("parent"), at(0)).await.id;
+        let mut child = bed.job("child");
+        child.facts.parent_id = Some(parent);
+        let jobs = vec![bed.job("work"), bed.job("work"), bed.job("work"), child];
+        let jobs: Vec<JobId> = bed.enqueue_all(jobs, at(0)).await.iter().map(|made| made.id).collect();
+        let epoch = bed.leads("a", at(1_000)).await.expect("free").epoch;
+        let wish = CancelIdle { term: name("leader"), epoch, idle_ms: 1_000, jobs: jobs.clone() };
+        let cancels = async || bed.store.cancel_idle(wish.clone(), at(1_000)).await.expect("an answer");
+        let strangers = (locks(&url, jobs[1]).await, locks(&url, parent).await);
+        let answers = soon("idle jobs", cancels()).await.expect("it leads");
+        assert!(answers[0].is_ok() && answers[2].is_ok(), "{answers:?}");
+        assert_eq!((&answers[1], &answers[3]), (&Err(Refusal::Busy), &Err(Refusal::Busy)));
+        drop(strangers);
+        let is_free = async || !cancels().await.expect("it leads").contains(&Err(Refusal::Busy));
+        support::until("the locks are gone", is_free).await;
+        for job in jobs {
+            assert_eq!(bed.row(job).await.status, Status::Cancelled);
+        }
+        invariants::check(&bed).await;
     });
 }

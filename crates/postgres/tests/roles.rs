@@ -152,6 +152,12 @@ fn the_app_role_cannot_touch_history() {
         let unfinished = "SELECT windlass.purge(array_agg(id), array_agg(version)) FROM windlass.jobs";
         assert!(app.query(unfinished, &[]).await.expect("it may call it").is_empty(), "nothing has finished");
         app.batch_execute("SELECT windlass.cancel(id) FROM windlass.jobs").await.expect("it may cancel");
+        for detail in [r#"{"kind": "other"}"#, "{}"] {
+            let rewrites = format!(
+                "SELECT windlass.erase(id, version, '{{1}}', ARRAY['{detail}'], 0, 'erased', now()) FROM windlass.jobs"
+            );
+            assert_eq!(refused(&app, &rewrites).await, "WL003", "an erasure takes, and changes nothing else");
+        }
         let log = "SELECT string_agg(actor, ' ') FROM windlass.history_view";
         let actors: String = app.query_one(log, &[]).await.expect("a log").get(0);
         assert_eq!(actors, format!("sql:{0} sql:{0}", role.name), "who it was, not whose function it was");
@@ -317,6 +323,7 @@ fn a_reader_sees_the_views_only() {
             "SELECT * FROM windlass.access_keys",
             "UPDATE windlass.jobs SET status = 'cancelled'",
             "SELECT windlass.purge('{}', '{}')",
+            "SELECT windlass.erase(gen_random_uuid(), 1, '{}', '{}', 0, '', now())",
             "SELECT windlass.enqueue('work')",
             "SELECT windlass.cancel(id) FROM windlass.job_view",
             "SELECT windlass.signal(id, 'go') FROM windlass.job_view",

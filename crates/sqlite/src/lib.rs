@@ -16,6 +16,7 @@ mod db;
 mod diagnostics;
 mod end;
 mod enqueue;
+mod erase;
 mod error;
 mod feed;
 mod follow;

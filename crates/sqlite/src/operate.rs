@@ -6,7 +6,7 @@ use crate::error::Tried;
 use windlass_core::decide::seal_key;
 use windlass_core::end::{counted_again, key_again};
 use windlass_core::operate::Verdict;
-use windlass_core::{Answer, Done, EventKind, Job, Payload, Refusal, Timestamp};
+use windlass_core::{Answer, Done, EventKind, Facts, Job, Payload, Refusal, Timestamp};
 use windlass_store::{Cancel, Fork, Redrive, Seal};
 
 impl Tx<'_, '_> {
@@ -19,11 +19,13 @@ impl Tx<'_, '_> {
     pub(crate) fn redrive(&self, request: &Redrive, now: Timestamp) -> Tried<Answer> {
         let Some(job) = self.job(request.job)? else { return Ok(Err(Refusal::NotFound)) };
         let keyed = request.key.as_ref().map_or(Ok(None), |key| self.event_by_key(job.id, key))?;
-        let step = match granted!(request.decide(&job, keyed.as_ref(), now)) {
+        let created = self.created(job.id)?;
+        let is_erased = created.as_ref().is_some_and(|(facts, _)| facts.erased);
+        let step = match granted!(request.decide(&job, is_erased, keyed.as_ref(), now)) {
             Verdict::Already(version) => return Ok(Ok(Done::Already(version))),
             Verdict::Step(step) => *step,
         };
-        granted!(self.take_key_again(&job, request.payload.as_ref(), now)?);
+        granted!(self.take_key_again(&job, created, request.payload.as_ref(), now)?);
         let done = self.finish(&job, step)?;
         let parent = job.parent_id.map_or(Ok(None), |id| self.job(id))?;
         if let Some(parent) = parent
@@ -51,11 +53,11 @@ impl Tx<'_, '_> {
     fn take_key_again(
         &self,
         job: &Job,
+        created: Option<(Facts, Option<Payload>)>,
         brought: Option<&Payload>,
         now: Timestamp,
     ) -> Tried<Result<(), Refusal>> {
-        let created = job.unique_policy.map_or(Ok(None), |_| self.created(job.id))?;
-        let Some((facts, first)) = created else { return Ok(Ok(())) };
+        let Some((facts, first)) = created.filter(|_| job.unique_policy.is_some()) else { return Ok(Ok(())) };
         let payload = self.payload_now(job, first)?;
         let Some(unique) = &facts.unique else { return Ok(Ok(())) };
         let held = self.hold(&unique.scope, &unique.key)?;

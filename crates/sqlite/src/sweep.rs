@@ -1,11 +1,12 @@
 //! Everything past its deadline. Any process may sweep, any time: a late sweep costs only latency.
 
+use crate::append::granted;
 use crate::db::{Tx, sql};
 use crate::error::{Failure, Tried};
 use windlass_core::decide::{Command, decide};
 use windlass_core::limits::BATCH_MAX;
-use windlass_core::{Done, JobId, Timestamp};
-use windlass_store::{Sweep, Swept};
+use windlass_core::{Answer, Done, JobId, Refusal, Timestamp};
+use windlass_store::{CancelIdle, Sweep, Swept};
 
 impl Tx<'_, '_> {
     pub(crate) fn sweep(&self, request: &Sweep, now: Timestamp) -> Tried<Vec<Swept>> {
@@ -31,5 +32,19 @@ impl Tx<'_, '_> {
             swept.push(Swept { job: id, answer: Ok(Done::Moved(step.job.version, step.job.status)) });
         }
         Ok(swept)
+    }
+
+    pub(crate) fn cancel_idle(
+        &self,
+        request: &CancelIdle,
+        now: Timestamp,
+    ) -> Tried<Result<Vec<Answer>, Refusal>> {
+        granted!(request.decide(self.term(&request.term)?.as_ref(), now));
+        let cancel = |id: &JobId| {
+            let Some(job) = self.job(*id)? else { return Ok(Err(Refusal::NotFound)) };
+            let step = granted!(request.decide_one(&job, now));
+            self.finish(&job, step)
+        };
+        request.jobs.iter().map(cancel).collect::<Tried<_>>().map(Ok)
     }
 }

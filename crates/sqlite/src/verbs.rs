@@ -70,6 +70,7 @@ verbs! {
         write extend(request: Extend) -> Vec<Result<Extended, Refusal>>;
         write settle(request: Settle) -> Vec<Answer>;
         write sweep(request: Sweep) -> Vec<Swept>;
+        write cancel_idle(request: CancelIdle) -> Result<Vec<Answer>, Refusal>;
         read unassigned(wish: ReadUnassigned) -> UnassignedPage = |db, now| db.unassigned(&wish, now);
         also {
             async fn claim(&self, request: ClaimMany, now: Now) -> StoreResult<Vec<Claimed>> {
@@ -140,6 +141,7 @@ verbs! {
         write purge(request: Purge) -> Vec<Result<(), Refusal>>;
         write restore(request: Restore) -> Answer;
         write forget_tombstones(request: ForgetTombstones) -> Result<usize, Refusal>;
+        write erase(request: Erase) -> Answer;
         write move_logs(request: MoveLogs) -> Result<Vec<Result<(), Refusal>>, Refusal>;
         read old_logs(wish: ReadOldLogs) -> Vec<(Timestamp, JobId)> = |db, now| db.old_logs(&wish);
         read log_parts(id: JobId) -> Vec<LogPart> = |db, now| db.log_parts(id);

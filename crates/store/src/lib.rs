@@ -141,6 +141,9 @@ pub trait Leases: Send + Sync {
     /// Acts on everything past its deadline: timeouts, forced cancels, expired waits, orphans. One row's trouble
     /// never stops the rest.
     async fn sweep(&self, request: Sweep, now: Now) -> StoreResult<Vec<Swept>>;
+    /// Cancels jobs that stand still, under the leader's epoch; each for itself. One that somebody keeps locked is `Busy`, and
+    /// one that moved meanwhile is left alone.
+    async fn cancel_idle(&self, request: CancelIdle, now: Now) -> StoreResult<Result<Vec<Answer>, Refusal>>;
 }
 
 /// Waits: what wakes a job that holds no worker.
@@ -407,6 +410,8 @@ pub trait Retention: Send + Sync {
     ) -> StoreResult<Result<Vec<Result<(), Refusal>>, Refusal>>;
     /// Where log lines of a job are that moved to the archive, by their numbers.
     async fn log_parts(&self, request: JobId, now: Now) -> StoreResult<Vec<LogPart>>;
+    /// Erases what a finished job was given, found and printed, and leaves an event that says so. A repeat changes nothing.
+    async fn erase(&self, request: Erase, now: Now) -> StoreResult<Answer>;
 }
 
 /// What surrounds jobs: queues, settings, workers, audit, access keys, remembered answers.

@@ -4,8 +4,10 @@
 pub use windlass_core::approve::{Ask, Asked, CastVote};
 pub use windlass_core::dispatch::{Candidate, Unassigned};
 pub use windlass_core::enqueue::{BatchRefusal, Enqueue, Enqueued};
+pub use windlass_core::erase::Erase;
 pub use windlass_core::flow::Seal;
 pub use windlass_core::follow::{Advance, Findings, Place, RebuildStats};
+pub use windlass_core::idle::CancelIdle;
 pub use windlass_core::logs::{LogRange, MoveLogs};
 pub use windlass_core::operate::{Cancel, Fork, Redrive};
 pub use windlass_core::problem::{Problem, ProblemState, PutProblem, Sighting};

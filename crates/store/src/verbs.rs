@@ -35,6 +35,7 @@ macro_rules! every_verb {
                 extend(Extend) -> Vec<Result<Extended, Refusal>>;
                 settle(Settle) -> Vec<Answer>;
                 sweep(Sweep) -> Vec<Swept>;
+                cancel_idle(CancelIdle) -> Result<Vec<Answer>, Refusal>;
             }
             Waits {
                 signal(Signal) -> Answer;
@@ -103,6 +104,7 @@ macro_rules! every_verb {
                 old_logs(ReadOldLogs) -> Vec<(Timestamp, JobId)>;
                 move_logs(MoveLogs) -> Result<Vec<Result<(), Refusal>>, Refusal>;
                 log_parts(JobId) -> Vec<LogPart>;
+                erase(Erase) -> Answer;
             }
             Registry {
                 put_queue(PutQueue) -> Result<(), Refusal>;

@@ -4,6 +4,7 @@
 
 use crate::connect::{Builder, Opened};
 use crate::enqueue::{Enqueue, EnqueueMany, Request};
+use crate::erase::Erase;
 use crate::error::Result;
 use crate::events::Events;
 use crate::fallback::Fallbacks;
@@ -210,6 +211,11 @@ impl Client {
     /// Sends a failed, timed out or cancelled job back when awaited.
     pub fn redrive(&self, id: JobId) -> Redrive {
         Redrive::new(self.clone(), id)
+    }
+
+    /// Erases what a finished job was given, found and printed, when awaited. It cannot be undone.
+    pub fn erase(&self, id: JobId) -> Erase {
+        Erase::new(self.clone(), id)
     }
 
     /// Makes a new job that begins with another's log when awaited.

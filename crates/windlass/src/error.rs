@@ -47,8 +47,8 @@ pub enum Error {
         /// What does not fit.
         why: String,
     },
-    /// A job could not be archived, so it was not removed, nor were those after it.
-    #[error("job {job} is not removed, because it was not archived: {why}")]
+    /// The archive failed: a job was not archived, so neither it nor those after it were removed; or it was not erased there.
+    #[error("job {job} is not removed or erased, because of the archive: {why}")]
     Archive {
         /// Which job.
         job: JobId,

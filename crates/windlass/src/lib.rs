@@ -43,6 +43,7 @@
 //! | open a store | [`connect()`], [`Client::builder`] |
 //! | enqueue, cancel, signal, decide, watch, wait | [`Client`] |
 //! | pause queues, act on many jobs, remove old ones | [`Client::queue`], [`Client::cancel_all`], [`Client::redrive_all`], [`Client::prune`] |
+//! | erase what a finished job was given | [`Client::erase`] |
 //! | run jobs by the clock | [`Client::schedule`], [`Worker::schedules`] |
 //! | start jobs by events from outside | [`Client::trigger`] |
 //! | let jobs wait for each other | [`Client::flow`], [`Enqueue::after`] |
@@ -66,6 +67,7 @@ mod client;
 mod connect;
 mod context;
 mod enqueue;
+mod erase;
 mod error;
 mod events;
 mod fallback;
@@ -102,6 +104,7 @@ pub use client::Client;
 pub use connect::{Builder, connect};
 pub use context::Context;
 pub use enqueue::{Enqueue, EnqueueMany, Request, UniqueScope};
+pub use erase::Erase;
 pub use error::{Ended, Error, Result};
 pub use events::Events;
 pub use flow::{Flow, FlowJob, StartedFlow};

@@ -110,6 +110,11 @@ pub enum JobsCommand {
         after_help = "Examples:\n  windlass jobs redrive 0193a2f4-…\n  windlass jobs redrive 0193a2f4-… --payload @fixed.json\n  windlass jobs redrive --filter error_code=smtp_down --spread 10m --dry-run"
     )]
     Redrive(Redriving),
+    /// Erase what a finished job was given, found and printed, also in the archive
+    #[command(
+        after_help = "That it was erased, by whom and when stays on record. It cannot be undone.\n\nExample:\n  windlass jobs erase 0193a2f4-… --archive /var/lib/windlass/archive"
+    )]
+    Erase(Erasing),
     /// Make a new job that begins with another's log
     #[command(
         after_help = "Example:\n  windlass jobs fork 0193a2f4-… --from-version 4 --payload @fixed.json"
@@ -314,6 +319,17 @@ pub struct Cancelling {
     pub force_after: Span,
     /// Only while the job is at this version; at another one nothing is changed
     #[arg(long, value_name = "N", conflicts_with = "filter")]
+    pub expected_version: Option<i64>,
+}
+
+/// `windlass jobs erase`
+#[derive(Debug, Args)]
+pub struct Erasing {
+    /// Its id, or the beginning of it
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Only while the job is at this version; at another one nothing is changed
+    #[arg(long, value_name = "N")]
     pub expected_version: Option<i64>,
 }
 

@@ -295,9 +295,15 @@ def operating():
     redriven = ok("POST", f"/v1/jobs/{job}/redrive", {"payload": {"mended": 1.50}})["job"]
     assert (redriven["generation"], redriven["payload"]) == (1, {"mended": 1.50}), redriven
     assert ok("POST", f"/v1/jobs/{job}/fork", {"payload": 2}, 201)["job"]["id"] != job
+    refused(409, "job_not_finished", "DELETE", f"/v1/jobs/{job}/payload")
     wish = {"filter": {"queue": "ops", "kind": KIND}, "action": "cancel"}
     assert ok("POST", "/v1/bulk", {**wish, "dry_run": True})["done"] == 0
     assert ok("POST", "/v1/bulk", {**wish, "dry_run": False})["done"] == 2
+    assert ok("DELETE", f"/v1/jobs/{job}/payload")["erased"]
+    assert ok("DELETE", f"/v1/jobs/{job}/payload")["replayed"]
+    erased = ok("GET", f"/v1/jobs/{job}")
+    assert (erased["erased"], erased["payload"]) == (True, None), erased
+    refused(409, "job_erased", "POST", f"/v1/jobs/{job}/redrive", {})
     ok("PUT", "/v1/queues/ops", {"max_retries": 2})
     assert ok("POST", "/v1/queues/ops/pause")["queue"]["paused"]
     assert ok("POST", "/v1/queues/ops/resume")["queue"].get("paused") is None

@@ -95,7 +95,7 @@ impl Twins {
             Act::Cancel { .. } | Act::Redrive { .. } | Act::Fork { .. } | Act::Seal { .. } => {
                 self.operates(act).await?;
             }
-            Act::Purge { .. } | Act::Restore { .. } => self.removes(act).await?,
+            Act::Purge { .. } | Act::Restore { .. } | Act::Erase { .. } => self.removes(act).await?,
             Act::MoveLogs { .. } => self.moves_logs(act).await?,
             Act::Signal { .. } | Act::Ask { .. } | Act::Vote { .. } => self.waits(act).await?,
             Act::AcquireTerm { .. } | Act::RenewTerm { .. } | Act::ResignTerm { .. } => {
@@ -309,6 +309,13 @@ impl Twins {
                 if purged[0].is_ok() {
                     self.archived.push(Restore { events, logs, log_parts, actor: operator() });
                 }
+            }
+            Act::Erase { job, behind } => {
+                let job = self.job(*job);
+                let version = both!(self, job, job).map_or(0, |v| v.job.version);
+                let expected_version = behind.map(|behind| version - behind);
+                let erased = both!(self, erase, Erase { job, actor: operator(), expected_version });
+                self.tells("erase", matches!(erased, Ok(Done::Moved(..))));
             }
             Act::Restore { removed } => {
                 let Some(restore) = at_place(&self.archived, *removed).cloned() else { return Ok(()) };

@@ -116,6 +116,7 @@ pub fn on_jobs() -> BoxedStrategy<Act> {
         1 => (shown(), 0..3usize).prop_map(|(lease, lines)| Act::WriteLogs { lease, lines }),
         1 => (place(), 0..2i64).prop_map(|(job, behind)| Act::Purge { job, behind }),
         2 => place().prop_map(|removed| Act::Restore { removed }),
+        1 => (place(), behind()).prop_map(|(job, behind)| Act::Erase { job, behind }),
         2 => (place(), 1..3i64, select(vec![0, 0, 1]), 0..2usize, select(vec![0, 0, 0, 1])).prop_map(
             |(job, lines, skip, part, behind)| Act::MoveLogs { job, lines, skip, part, behind }
         ),

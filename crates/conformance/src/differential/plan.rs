@@ -235,6 +235,10 @@ pub enum Act {
     Restore {
         removed: Place,
     },
+    Erase {
+        job: Place,
+        behind: Option<i64>,
+    },
     MoveLogs {
         job: Place,
         lines: i64,

@@ -1,6 +1,6 @@
 //! An archive in a folder: each object is a file, on disk and read back before it gets its name.
 
-use super::{Archive, ArchiveError};
+use super::{Archive, ArchiveError, Edit};
 use async_trait::async_trait;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// The ending of a file that is being written.
 const PART: &str = "part";
+/// The file whose lock is held by the process that changes a file in place.
+const LOCK: &str = ".lock";
 
 /// A folder of files. It is made when the first file is written, if the folder around it is there: a mistyped path, or a disk
 /// that is not mounted, is an error and no new archive.
@@ -55,16 +57,29 @@ impl Archive for Directory {
         let folder = self.folder.clone();
         blocking(self.path(name)?, "written", move |path| {
             make_folder(&folder)?;
-            let mut part = path.as_os_str().to_owned();
-            part.push(format!(".{PART}"));
-            let part = PathBuf::from(part);
-            let written = write(&part, &bytes).and_then(|()| fs::rename(&part, path));
-            if written.is_err() {
-                // What was not written may be what fills the disk.
-                let _gone = fs::remove_file(&part);
-            }
-            written?;
-            File::open(&folder)?.sync_all()
+            place(&folder, path, &bytes)
+        })
+        .await
+    }
+
+    async fn rewrite(&self, name: &str, edit: Edit) -> Result<bool, ArchiveError> {
+        let folder = self.folder.clone();
+        blocking(self.path(name)?, "rewritten", move |path| {
+            let lock =
+                File::options().write(true).create(true).truncate(false).mode(0o600).open(folder.join(LOCK));
+            let lock = match lock {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+                lock => lock?,
+            };
+            // Of two that change one file, the second must see what the first wrote. Closing the file unlocks it.
+            lock.lock()?;
+            let bytes = match fs::read(path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+                read => read?,
+            };
+            let Some(changed) = edit(&bytes)? else { return Ok(false) };
+            place(&folder, path, &changed)?;
+            Ok(true)
         })
         .await
     }
@@ -88,7 +103,9 @@ impl Archive for Directory {
                 let path = entry?.path();
                 if path.extension().is_some_and(|ending| ending == PART) {
                     remove_if_abandoned(&path)?;
-                } else if let Some(name) = path.file_name().and_then(|name| name.to_str()) {
+                } else if let Some(name) = path.file_name().and_then(|name| name.to_str())
+                    && !name.starts_with('.')
+                {
                     names.push(name.to_owned());
                 }
             }
@@ -114,6 +131,20 @@ fn make_folder(folder: &Path) -> io::Result<()> {
         }
         made => made,
     }
+}
+
+/// Writes a file under its name, whole or not at all.
+fn place(folder: &Path, path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(format!(".{PART}"));
+    let part = PathBuf::from(part);
+    let written = write(&part, bytes).and_then(|()| fs::rename(&part, path));
+    if written.is_err() {
+        // What was not written may be what fills the disk.
+        let _gone = fs::remove_file(&part);
+    }
+    written?;
+    File::open(folder)?.sync_all()
 }
 
 /// Removes a file that somebody died writing. One who lives holds its lock.

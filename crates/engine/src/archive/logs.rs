@@ -125,7 +125,7 @@ struct Stretch {
 }
 
 /// How every line of a job begins.
-fn head(job: JobId) -> String {
+pub(super) fn head(job: JobId) -> String {
     format!("{{\"format\":\"windlass.logs.1\",\"job\":\"{job}\",")
 }
 

@@ -66,8 +66,7 @@ pub async fn find(archive: &dyn Archive, part: &str, id: JobId) -> Result<Option
     let wrong =
         |why: String| ArchiveError::new(part, "read", io::Error::new(io::ErrorKind::InvalidData, why));
     let text = std::str::from_utf8(&lines).map_err(|e| wrong(e.to_string()))?;
-    // Every line begins with its format and its id.
-    let head = format!("{{\"format\":\"windlass.job.1\",\"id\":\"{id}\"");
+    let head = head(id);
     let mut found: Option<Archived> = None;
     for line in text.lines().filter(|line| line.starts_with(&head)) {
         let job = read(line).map_err(wrong)?;
@@ -76,6 +75,11 @@ pub async fn find(archive: &dyn Archive, part: &str, id: JobId) -> Result<Option
         }
     }
     Ok(found)
+}
+
+/// How every line of a job begins: with its format and its id.
+pub(super) fn head(id: JobId) -> String {
+    format!("{{\"format\":\"windlass.job.1\",\"id\":\"{id}\"")
 }
 
 /// Finds a job in the whole archive, newest part first.

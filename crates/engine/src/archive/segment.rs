@@ -135,12 +135,12 @@ pub async fn read_segment(archive: &dyn Archive, name: &str) -> Result<Option<Ve
 }
 
 /// Packs lines, and looks whether they come back.
-fn pack(lines: &[u8]) -> io::Result<Vec<u8>> {
+pub(super) fn pack(lines: &[u8]) -> io::Result<Vec<u8>> {
     let packed = compress_to_vec(lines, CompressionLevel::Fastest);
     if unpack(&packed)? == lines { Ok(packed) } else { Err(io::Error::other("it does not read back")) }
 }
 
-fn unpack(packed: &[u8]) -> io::Result<Vec<u8>> {
+pub(super) fn unpack(packed: &[u8]) -> io::Result<Vec<u8>> {
     let mut read = StreamingDecoder::new(packed).map_err(io::Error::other)?;
     let mut lines = Vec::new();
     read.read_to_end(&mut lines)?;

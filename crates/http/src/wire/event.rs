@@ -133,6 +133,9 @@ fn facts_shape(facts: &Facts) -> Value {
     if !facts.metadata.is_empty() {
         put("metadata", Value::Object(facts.metadata.clone()));
     }
+    if facts.erased {
+        put("erased", true.into());
+    }
     if let Some(unique) = &facts.unique {
         let scope = unique.scope.to_text();
         let (scope, of) = scope.split_once(':').unwrap_or((scope.as_str(), ""));

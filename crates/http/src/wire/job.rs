@@ -131,6 +131,9 @@ pub struct JobShape {
     /// True if it left the store, and this comes from the archive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archived: Option<bool>,
+    /// True if what it was given, found and printed was erased: payload, result, checkpoint, metadata, error text, log lines.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub erased: Option<bool>,
     /// When it was enqueued.
     pub created_at: Time,
     /// When its latest attempt started.
@@ -362,6 +365,7 @@ impl JobShape {
             wake: None,
             steps_recorded: None,
             archived: None,
+            erased: facts.erased.then_some(true),
             created_at: Time(job.created_at),
             started_at: job.started_at.map(Time),
             updated_at: Time(job.updated_at),

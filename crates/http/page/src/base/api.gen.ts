@@ -266,6 +266,8 @@ export interface components {
             steps_recorded?: number | null;
             /** @description True if it left the store, and this comes from the archive. */
             archived?: boolean | null;
+            /** @description True if what it was given, found and printed was erased: payload, result, checkpoint, metadata, error text, log lines. */
+            erased?: boolean | null;
             /** @description When it was enqueued. */
             created_at: components["schemas"]["Time"];
             started_at?: components["schemas"]["Time"] | null;
@@ -462,6 +464,8 @@ export interface components {
         /** @description A stretch of a job's log lines. */
         Logs: {
             lines: components["schemas"]["LogLine"][];
+            /** @description True if lines of the job were erased. */
+            erased?: boolean | null;
         };
         /** @description A line of a job's log. */
         LogLine: {
@@ -619,6 +623,22 @@ export interface components {
              * @description The version of the job that this was decided on; at another one it is refused.
              */
             expected_version?: number | null;
+        };
+        /** @description What was erased. */
+        Erased: {
+            /** @description The job. */
+            id: string;
+            /** @description Always true. */
+            erased: boolean;
+            /**
+             * Format: int64
+             * @description The version at which the erasure stands in the job's log.
+             */
+            version: number;
+            /** @description Whether it stood there before, and nothing was left to erase. */
+            replayed: boolean;
+            /** @description How many files of the archive were written anew. */
+            archive_files: number;
         };
         /** @description A signal. */
         Signal: {
@@ -1795,6 +1815,7 @@ export interface components {
             retention_archive: boolean;
             tombstones_kept?: components["schemas"]["Span"] | null;
             log_bodies_kept?: components["schemas"]["Span"] | null;
+            cancel_idle_after?: components["schemas"]["Span"] | null;
         };
         /** @description How long some finished jobs are kept. */
         RetentionRule: {
@@ -1836,6 +1857,7 @@ export interface components {
             retention_archive?: boolean | null;
             tombstones_kept?: components["schemas"]["Span"] | null;
             log_bodies_kept?: components["schemas"]["Span"] | null;
+            cancel_idle_after?: components["schemas"]["Span"] | null;
         };
         /** @description How long some finished jobs are kept. */
         NewRetentionRule: {

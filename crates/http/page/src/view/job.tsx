@@ -279,6 +279,7 @@ function Values({ job }: { job: Job }) {
   const value = (title: string, field: string) => has(holder, field) && holder[field] !== null && <Panel title={title}><ValueBox holder={holder} field={field} /></Panel>;
   return (
     <div class="values">
+      {job.erased && <Panel title="Erased"><p class="muted">What this job was given, found and printed was erased. Its history says by whom and when.</p></Panel>}
       {job.error && (
         <Panel title={isTerminal(job.status) ? "Error" : "Last error"}>
           <p><span class="code">{job.error.code}</span> {job.error.at && <span class="muted"><Ago at={job.error.at} /></span>}</p>
