@@ -85,7 +85,9 @@ fn erased_line(one: &str, wish: &Erase, now: Timestamp) -> io::Result<String> {
     let Erasure::Write { changed, step } = decided else { return Ok(one.to_owned()) };
     for less in changed {
         let place = events.iter_mut().find(|event: &&mut Event| event.version == less.version);
-        place.map(|event| *event = less);
+        if let Some(event) = place {
+            *event = less;
+        }
     }
     events.push(step.event);
     let last = logs.iter().map(|line| line.n).chain(log_parts.iter().map(|part| part.last)).max();
