@@ -7,7 +7,7 @@ use super::segment::{PACKED, pack, unpack};
 use super::{Archive, ArchiveError};
 use std::io;
 use windlass_core::erase::{Erase, Erasure};
-use windlass_core::{Event, JobId, LogPart, Timestamp};
+use windlass_core::{JobId, LogPart, Timestamp};
 use windlass_store::Archived;
 
 /// What becomes of the lines of an erased job.
@@ -84,8 +84,7 @@ fn erased_line(one: &str, wish: &Erase, now: Timestamp) -> io::Result<String> {
     let decided = wish.decide(&job, &events, has_lines, now).map_err(|refusal| wrong(refusal.to_string()))?;
     let Erasure::Write { changed, step } = decided else { return Ok(one.to_owned()) };
     for less in changed {
-        let place = events.iter_mut().find(|event: &&mut Event| event.version == less.version);
-        if let Some(event) = place {
+        if let Some(event) = events.iter_mut().find(|event| event.version == less.version) {
             *event = less;
         }
     }
