@@ -25,7 +25,7 @@ const CONTRACT: &[(&str, &str)] = &[
     ("POST /v1/jobs/{id}/cancel", "producer or operator"),
     ("POST /v1/jobs/{id}/redrive", "operator"),
     ("POST /v1/jobs/{id}/fork", "operator"),
-    ("DELETE /v1/jobs/{id}/payload", "operator"),
+    ("DELETE /v1/jobs/{id}/payload", "admin"),
     ("POST /v1/jobs/{id}/signal", "producer"),
     ("POST /v1/flows", "producer"),
     ("POST /v1/jobs/{id}/children", "producer"),

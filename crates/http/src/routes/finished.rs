@@ -25,7 +25,6 @@ pub(super) fn redrive() -> Route {
 pub(super) fn erase() -> Route {
     let about = "erase what a finished job was given, found and printed; it cannot be undone";
     delete("/v1/jobs/{id}/payload", about, erase::payload)
-        .may(O)
         .asks([param("expected_version", Is::Number, "only while the job is at this version")])
         .gives::<erase::ErasedShape>(200)
         .refuses(&["not_found", "job_not_finished", "version_mismatch", "job_purged", "archive_unavailable"])

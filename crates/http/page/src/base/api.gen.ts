@@ -1116,7 +1116,10 @@ export interface components {
             status: string;
             approval?: components["schemas"]["Approval"] | null;
         };
-        /** @description Every queue that has a setting or a job that may run, now or later, or runs; or in which something happened in the last day, as this server saw it. */
+        /**
+         * @description Every queue that has a setting or a job that may run, now or later, or runs; or in which something happened in the last
+         *     day, as this server saw it.
+         */
         Queues: {
             queues: components["schemas"]["Queue"][];
         };
