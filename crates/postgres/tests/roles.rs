@@ -252,7 +252,7 @@ fn the_app_role_forges_nothing() {
             format!("SELECT * FROM windlass.jobs j CROSS JOIN LATERAL {}(j.id, '{set}', {due}, NULL, 'w', {lease}, {until}, NULL,
                 NULL, j.attempt, j.retries, j.crashes, j.version + 1, j.generation, j.progress, j.stage, NULL, NULL, NULL,
                 NULL, j.signals, j.children, NULL, j.steps_from, NULL, NULL, NULL, NULL, NULL, NULL, NULL, clock_timestamp(), {end},
-                NULL, NULL) m WHERE j.id = '{job}'", function("move_job"))
+                NULL, NULL, j.version) m WHERE j.id = '{job}'", function("move_job"))
         };
         let (job_id, held_id) = (job.to_string(), held.job.id.to_string());
         let approve = format!(
