@@ -116,8 +116,8 @@ pub async fn an_erased_job_says_nothing_but_that_it_was_erased(bed: Bed) {
         assert!(says(&bed, id, ms + 1).await.contains(SECRET));
         let done = erases(&bed, id, None, ms + 2).await;
         assert_eq!(done, Ok(Done::Moved(before.version + 1, before.status)));
-        let told = says(&bed, id, ms + 2).await;
-        assert!(!told.contains(SECRET), "{told}");
+        let said = says(&bed, id, ms + 2).await;
+        assert!(!said.contains(SECRET), "{said}");
         is_left(&bed, &log, id, ms + 2).await;
         let row = bed.row(id).await;
         assert_eq!(
@@ -182,8 +182,8 @@ pub async fn erasing_again_changes_nothing(bed: Bed) {
     let said = Append { payload: Some(json(SECRET)), ..note(id, "noted") };
     bed.appends(said, at(4)).await.expect("a finished job takes notes");
     assert_eq!(erases(&bed, id, None, 5).await, Ok(Done::Moved(first + 2, Status::Completed)));
-    let told = says(&bed, id, 5).await;
-    assert!(!told.contains(SECRET), "{told}");
+    let said = says(&bed, id, 5).await;
+    assert!(!said.contains(SECRET), "{said}");
 }
 
 /// T9, R14

@@ -469,8 +469,7 @@ pub async fn what_ends_in_one_request_is_counted_one_by_one(bed: Bed) {
         let version = if [0, 1, 19].contains(&n) { 4 } else { 3 };
         assert_eq!(answer, &Ok(Done::Moved(version, status)), "item {n}");
     }
-    let told = |held: &Claimed| Some((held.job.id, held.job.id == ids[18]));
-    let expected: Vec<_> = held[..19].iter().filter_map(told).collect();
+    let expected: Vec<_> = ids[..19].iter().map(|id| (*id, *id == ids[18])).collect();
     let log = bed.snapshot(id).await.log;
     let finished = log.iter().filter_map(|event| match &event.what {
         EventKind::JobChildFinished(d) => Some((d.child, d.status == Status::Failed)),

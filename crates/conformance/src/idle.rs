@@ -27,7 +27,7 @@ const IDLE_MS: i64 = 60_000;
 /// Later than any job of this module has been idle for.
 const LATER: i64 = 10 * IDLE_MS;
 
-/// The epoch of whoever leads at this moment.
+/// The epoch of who leads at this moment.
 async fn leads(bed: &Bed, ms: i64) -> i64 {
     let wish = AcquireTerm { name: name("leader"), holder: who("node"), ttl_ms: LeaseMs::DEFAULT };
     bed.store.acquire_term(wish, at(ms)).await.expect("the store answers").expect("its own").epoch

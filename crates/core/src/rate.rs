@@ -102,7 +102,7 @@ pub struct Bucket {
     pub cost: i32,
 }
 
-/// The buckets of a queue at one moment. Whoever hands out its jobs asks and pays here, under the lock of the queue.
+/// The buckets of a queue at one moment. What hands out its jobs asks and pays here, under the lock of the queue.
 #[derive(Debug, Clone)]
 pub struct Rates {
     now: Timestamp,

@@ -46,12 +46,16 @@ pub(crate) async fn one_by_one<I: Clone, T>(
             break;
         }
     }
-    let is_done = |one: &One<I, T>| matches!(one, One::Answered(Ok(_)));
     match trouble {
-        Some(failure) if items.iter().any(is_done) => Err(Failure::Partly(Box::new(failure))),
-        Some(failure) => Err(failure),
+        Some(failure) => Err(partly(&items, failure)),
         None => Ok(items.into_iter().map(One::answer).collect()),
     }
+}
+
+/// A failure after which some items may be done already: nobody may say that nothing happened.
+pub(crate) fn partly<I, T>(items: &[One<I, T>], failure: Failure) -> Failure {
+    let is_done = |one: &One<I, T>| matches!(one, One::Answered(Ok(_)));
+    if items.iter().any(is_done) { Failure::Partly(Box::new(failure)) } else { failure }
 }
 
 impl<I, T> One<I, T> {

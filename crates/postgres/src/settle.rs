@@ -4,7 +4,7 @@ use crate::batch::{self, Batcher, Call};
 use crate::db::{Boxed, Db, Tx, sql, uuid};
 use crate::end::Moves;
 use crate::error::Tried;
-use crate::one_by_one::{One, one_by_one};
+use crate::one_by_one::{One, one_by_one, partly};
 use crate::param::params;
 use crate::pool::{Connections, LOCK_PATIENCE, Purpose, Waits, spawned};
 use crate::row::{self, Ts};
@@ -191,7 +191,7 @@ async fn settle_together(
                 left = held;
             }
             Err(failure) if failure.is_locked() || failure.may_be_one_items() => break,
-            Err(failure) => return Err(failure),
+            Err(failure) => return Err(partly(items, failure)),
         }
     }
     Ok(())

@@ -254,6 +254,41 @@ fn a_bad_result_does_not_keep_others_from_ending() {
     });
 }
 
+/// J6, J7: a store that fails while the jobs of a parent are settled does not say that nothing happened, where a part did.
+#[test]
+fn what_failed_halfway_is_not_called_undone() {
+    wait_for(async {
+        let (bed, hand, _database) = place().await;
+        hand.batch_execute(
+            "CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN RAISE EXCEPTION 'no space left' USING ERRCODE = 'disk_full'; END $$;
+             CREATE TRIGGER full_disk BEFORE INSERT ON windlass.job_events FOR EACH ROW
+             WHEN (NEW.type = 'job_child_finished') EXECUTE FUNCTION full_disk()",
+        )
+        .await
+        .expect("a trigger");
+        let parent = bed.holds("w", bed.job("parent"), None).await;
+        let mut held = held(&bed, 1).await;
+        for _ in 0..2 {
+            let mut child = bed.job_in("work", "children");
+            child.facts.parent_id = Some(parent.job.id);
+            held.push(bed.holds("w", child, None).await);
+        }
+        let item =
+            |held: &Claimed| SettleItem { job: held.job.id, token: held.lease.token, outcome: completes() };
+        let items: Vec<SettleItem> = held.iter().map(item).collect();
+        let answer = bed.store.settle(Settle { items: items[1..].to_vec() }, None).await;
+        assert!(matches!(answer, Err(StoreError::Full(_))), "nothing was done: {answer:?}");
+        let answer = bed.store.settle(Settle { items }, None).await;
+        assert!(matches!(answer, Err(StoreError::Indeterminate(_))), "a part was done: {answer:?}");
+        for (n, held) in held.iter().enumerate() {
+            let status = if n == 0 { Status::Completed } else { Status::Running };
+            assert_eq!(bed.row(held.job.id).await.status, status);
+        }
+        invariants::check(&bed).await;
+    });
+}
+
 /// (leases): settled and renewed at once with strangers, with foreign tokens, twice: everybody gets their own answer.
 #[test]
 fn leases_are_told_apart() {
