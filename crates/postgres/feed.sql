@@ -73,3 +73,20 @@ BEGIN
   RETURNING incarnation INTO known.incarnation;
   RETURN known.incarnation;
 END $$;
+
+-- Makes this store the later life of another: fences and numbers are higher than any it gave. For its owner.
+CREATE OR REPLACE FUNCTION windlass.succeed(least_incarnation bigint, purged bigint) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+  last bigint;
+BEGIN
+  UPDATE windlass.store SET incarnation = greatest(incarnation, least_incarnation), purged_seq = greatest(purged_seq, purged);
+  last := greatest((SELECT max(seq) FROM windlass.job_events), purged,
+    pg_sequence_last_value('windlass.job_events_seq_seq'::regclass));
+  IF last > 0 THEN
+    PERFORM setval('windlass.job_events_seq_seq', last);
+  END IF;
+  last := greatest((SELECT max(seq) FROM windlass.audit), pg_sequence_last_value('windlass.audit_seq_seq'::regclass));
+  IF last > 0 THEN
+    PERFORM setval('windlass.audit_seq_seq', last);
+  END IF;
+END $$;

@@ -333,6 +333,15 @@ BEGIN
     USING ERRCODE = 'WL004';
 END $$;
 
+-- Before every table of a store whose jobs move to another or in from there. Only who moves them writes.
+CREATE OR REPLACE FUNCTION windlass.refuse_closed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF current_setting('windlass_guard.moving', true) = 'on' THEN
+    RETURN NULL;
+  END IF;
+  RAISE EXCEPTION '%', TG_ARGV[0] USING ERRCODE = 'WL014';
+END $$;
+
 -- Notes for this transaction what a function of the app role left to be made good.
 CREATE OR REPLACE FUNCTION windlass.owe(what text, id text) RETURNS void LANGUAGE sql AS $$
   INSERT INTO windlass.owed (what, id) VALUES (what, id)

@@ -14,7 +14,7 @@ TABLE access_keys (
 )
 
 TABLE answers (
-  key text NOT NULL,
+  key text COLLATE "C" NOT NULL,
   request_hash bytea NOT NULL,
   body bytea NOT NULL,
   expires_at timestamp with time zone NOT NULL,
@@ -106,8 +106,8 @@ TABLE job_events (
 ) WITH (autovacuum_vacuum_insert_scale_factor=0.05, autovacuum_analyze_scale_factor=0.05, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=50000, autovacuum_vacuum_cost_delay=0)
 
 TABLE job_keys (
-  scope text NOT NULL,
-  key text NOT NULL,
+  scope text COLLATE "C" NOT NULL,
+  key text COLLATE "C" NOT NULL,
   job_id uuid NOT NULL,
   payload_hash bytea NOT NULL,
   expires_at timestamp with time zone,
@@ -299,6 +299,7 @@ TABLE store (
   timeline integer,
   base_seq bigint NOT NULL DEFAULT 0,
   purged_seq bigint NOT NULL DEFAULT 0,
+  closed text,
   CONSTRAINT store_one_check CHECK ((one = 1)),
   CONSTRAINT store_pkey PRIMARY KEY (one)
 )
@@ -488,6 +489,7 @@ FUNCTION owe(what text, id text) RETURNS void
 FUNCTION purge(jobs uuid[], versions bigint[], archive text DEFAULT NULL::text,
   at timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS SETOF uuid SECURITY DEFINER SET search_path=windlass,
   pg_temp
+FUNCTION refuse_closed() RETURNS trigger
 FUNCTION refuse_insert() RETURNS trigger
 FUNCTION says_less(before text, after text) RETURNS boolean
 FUNCTION server(OUT system_id bigint, OUT timeline integer) RETURNS record SECURITY DEFINER SET search_path=windlass,
@@ -496,6 +498,7 @@ FUNCTION settle_debts() RETURNS trigger SECURITY DEFINER SET search_path=windlas
 FUNCTION signal(job uuid, name text, payload json DEFAULT NULL::json,
   key text DEFAULT NULL::text) RETURNS boolean SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION sql_actor() RETURNS text
+FUNCTION succeed(least_incarnation bigint, purged bigint) RETURNS void
 FUNCTION tell_dependents(job jobs, at timestamp with time zone,
   who text) RETURNS jobs[] SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION uuidv7() RETURNS uuid

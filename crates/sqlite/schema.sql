@@ -284,7 +284,8 @@ CREATE TABLE windlass_store (
   incarnation  INTEGER NOT NULL DEFAULT 0,  -- how often it was restored: cursors and fences of before are told from now's
   file         TEXT,                        -- the file it is in: a back-up put in its place is another
   purged_seq   INTEGER NOT NULL DEFAULT 0,  -- the feed never hands out a number twice, also after a purge
-  guard        TEXT                         -- checksum of the guard in force
+  guard        TEXT,                        -- checksum of the guard in force
+  closed       TEXT                         -- why it takes no writes, as JSON; null while it does
 ) STRICT;
 
 CREATE TABLE workers (

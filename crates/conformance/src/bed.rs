@@ -87,6 +87,12 @@ impl Bed {
         Self { store, ids: Arc::new(AtomicU64::new(0)) }
     }
 
+    /// The same bed around another store: its ids go on.
+    #[must_use]
+    pub fn around(&self, store: Arc<dyn Store>) -> Self {
+        Self { store, ids: Arc::clone(&self.ids) }
+    }
+
     /// The next id: ids of one bed grow in the order they are made.
     pub fn id(&self) -> JobId {
         let n = self.ids.fetch_add(1, Ordering::Relaxed);

@@ -60,10 +60,60 @@ pub fn differential_with_sql<Modelling, Making>(
     compare_lives(cases, model, store);
 }
 
+/// Compares a store that moves house at the end of each life with a model that does not: what has moved is what lived.
+/// What is each house's own, its workers and its leader, stays behind.
+///
+/// # Panics
+/// When the stores differ, with the shortest life found that shows it.
+pub fn differential_moved<House, Modelling, Making, Moving>(
+    cases: u32,
+    model: impl Fn() -> Modelling,
+    store: impl Fn() -> Making,
+    moves: impl Fn(House) -> Moving,
+) where
+    Modelling: Future<Output = Made>,
+    Making: Future<Output = (Made, House)>,
+    Moving: Future<Output = Made>,
+{
+    lives(cases, |turns, seen| {
+        let (model, store, moves) = (model(), store(), &moves);
+        async move {
+            let (left, (right, house)) = (model.await, store.await);
+            let mut twins = Twins::new(left.store.clone(), right.store.clone(), None);
+            live(&mut twins, &turns, seen.as_deref()).await?;
+            let moved = moves(house).await;
+            twins.store = moved.store.clone();
+            let end = compare::what_moves(&mut twins).await;
+            drop((left.keep, right.keep, moved.keep));
+            end
+        }
+    });
+}
+
 fn compare_lives<Modelling, Making>(cases: u32, model: impl Fn() -> Modelling, store: impl Fn() -> Making)
 where
     Modelling: Future<Output = Made>,
     Making: Future<Output = (Made, Option<Arc<dyn SqlApi>>)>,
+{
+    let coverage = Mutex::new(Coverage::default());
+    lives(cases, |turns, seen| {
+        let (model, store, coverage) = (model(), store(), &coverage);
+        async move {
+            let (left, (right, sql)) = (model.await, store.await);
+            let mut twins = Twins::new(left.store.clone(), right.store.clone(), sql);
+            let lived = live(&mut twins, &turns, seen.as_deref()).await;
+            coverage.lock().expect("no life panics").add(&twins);
+            drop((left.keep, right.keep));
+            lived
+        }
+    });
+    coverage.into_inner().expect("no life panics").check();
+}
+
+/// Lives, each to its end.
+fn lives<Living>(cases: u32, life: impl Fn(Vec<Turn>, Option<Arc<AtomicUsize>>) -> Living)
+where
+    Living: Future<Output = Result<(), TestCaseError>>,
 {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = runtime.expect("a runtime");
@@ -75,17 +125,8 @@ where
         ..Config::default()
     };
     let mut runner = TestRunner::new(contextualize_config(base));
-    let coverage = Mutex::new(Coverage::default());
-    let lived = runner.run(&Plan::sequential_strategy(20..80), |(_, turns, seen)| {
-        runtime.block_on(async {
-            let (left, (right, sql)) = (model().await, store().await);
-            let mut twins = Twins::new(left.store.clone(), right.store.clone(), sql);
-            let lived = live(&mut twins, &turns, seen.as_deref()).await;
-            coverage.lock().expect("no life panics").add(&twins);
-            drop((left.keep, right.keep));
-            lived
-        })
-    });
+    let lived = runner
+        .run(&Plan::sequential_strategy(20..80), |(_, turns, seen)| runtime.block_on(life(turns, seen)));
     match lived {
         Ok(()) => {}
         Err(TestError::Abort(why)) => panic!("no lives could be made: {why}"),
@@ -94,7 +135,6 @@ where
             panic!("{why}\nthe shortest life found that shows it:\n{}", turns.join("\n"));
         }
     }
-    coverage.into_inner().expect("no life panics").check();
 }
 
 async fn live(twins: &mut Twins, turns: &[Turn], seen: Option<&AtomicUsize>) -> Result<(), TestCaseError> {

@@ -45,7 +45,7 @@ pub mod wait;
 pub mod wait_race;
 
 pub use bed::*;
-pub use differential::{SqlApi, differential, differential_with_sql};
+pub use differential::{SqlApi, differential, differential_moved, differential_with_sql};
 pub use fixtures::*;
 
 use std::future::Future;

@@ -293,6 +293,19 @@ pub fn hand_out(job: Job, by: &Claim, actor: &Actor, now: Timestamp) -> Option<M
     free.then(|| hold(job, by, actor.clone(), EventKind::JobClaimed, now))
 }
 
+/// Takes a running job from its holder, who cannot go on with it, as when the store moves. It counts as no failure and no
+/// crash; a job that was to be cancelled is. `None` for a job that nobody holds.
+pub fn let_go(job: &Job, actor: Actor, now: Timestamp) -> Option<Move> {
+    if job.status != Status::Running {
+        return None;
+    }
+    if job.cancel_requested_at.is_some() {
+        return Some(cancelled(job, actor, None, now).done());
+    }
+    let released = event::Released { due_at: now, lost: false };
+    Some(Move::new(job, now, actor, EventKind::JobReleased(released)).done())
+}
+
 fn hold(job: Job, by: &Claim, actor: Actor, what: EventKind, now: Timestamp) -> Move {
     let (attempt, lease_ms) = (job.attempt.saturating_add(1), job.lease_ms.unwrap_or(by.lease_ms));
     let hash = by.secret.token(job.id, attempt).hash();

@@ -23,6 +23,8 @@ pub(crate) enum Why {
     Full,
     /// It may only be read.
     ReadOnly,
+    /// Its jobs move, or have moved.
+    Closed,
     /// Something in it does not read back.
     Corrupt,
     /// It is away, perhaps; its log tells.
@@ -34,6 +36,7 @@ impl Why {
         match error {
             StoreError::Full(_) => Self::Full,
             StoreError::ReadOnly(_) => Self::ReadOnly,
+            StoreError::Closed(_) => Self::Closed,
             StoreError::Corrupt { .. } => Self::Corrupt,
             _ => Self::Other,
         }
@@ -45,6 +48,9 @@ impl Why {
             Self::Full => "the store is full: free some room on its disk, and it goes on by itself",
             Self::ReadOnly => {
                 "the store is read-only: make it writable, or connect to the primary, and it goes on by itself"
+            }
+            Self::Closed => {
+                "the store is closed, because its jobs move or have moved; `windlass doctor` and the server's log say where"
             }
             Self::Corrupt => {
                 "a stored value does not read back: run `windlass verify`, see the log of this server"

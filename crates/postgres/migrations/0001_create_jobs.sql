@@ -8,7 +8,8 @@ CREATE TABLE windlass.store (
   system_id   bigint,                     -- the server and the timeline on which this incarnation began;
   timeline    int,                        -- null before the store is first opened
   base_seq    bigint NOT NULL DEFAULT 0,  -- the newest number then: up to here tx may be another server's
-  purged_seq  bigint NOT NULL DEFAULT 0   -- no event with a higher number was ever purged
+  purged_seq  bigint NOT NULL DEFAULT 0,  -- no event with a higher number was ever purged
+  closed      text                        -- why it takes no writes, as JSON; null while it does
 );
 INSERT INTO windlass.store (one, store_id)
 VALUES (1, ('x' || substr(replace(gen_random_uuid()::text, '-', ''), 1, 16))::bit(64)::bigint);
@@ -210,8 +211,8 @@ CREATE TABLE windlass.marks (
 
 -- Unique keys and slots. They outlive jobs.
 CREATE TABLE windlass.job_keys (
-  scope        text  NOT NULL,
-  key          text  NOT NULL,
+  scope        text  COLLATE "C" NOT NULL,
+  key          text  COLLATE "C" NOT NULL,
   job_id       uuid  NOT NULL,
   payload_hash bytea NOT NULL,
   expires_at   timestamptz,
@@ -420,7 +421,7 @@ CREATE TABLE windlass.access_keys (
 
 -- Answers to idempotency keys, kept for a day.
 CREATE TABLE windlass.answers (
-  key          text        NOT NULL PRIMARY KEY,
+  key          text        COLLATE "C" NOT NULL PRIMARY KEY,
   request_hash bytea       NOT NULL,
   body         bytea       NOT NULL,
   expires_at   timestamptz NOT NULL
@@ -442,6 +443,7 @@ COMMENT ON COLUMN windlass.store.system_id IS 'The server on which this incarnat
 COMMENT ON COLUMN windlass.store.timeline IS 'The timeline of that server; null before the first opening.';
 COMMENT ON COLUMN windlass.store.base_seq IS 'The newest number of an event when this incarnation began.';
 COMMENT ON COLUMN windlass.store.purged_seq IS 'No event with a higher number was ever purged.';
+COMMENT ON COLUMN windlass.store.closed IS 'Why it takes no writes, as JSON; null while it does.';
 COMMENT ON TABLE windlass.marks IS 'From where feed cursors read: every transaction after tx numbers its events above seq.';
 COMMENT ON COLUMN windlass.marks.tx IS 'A transaction.';
 COMMENT ON COLUMN windlass.marks.seq IS 'Every later transaction numbers its events above this.';

@@ -6,6 +6,9 @@ use windlass_core::JobId;
 use windlass_core::event::Unreadable;
 use windlass_store::StoreError;
 
+/// What the trigger before the tables of a closed store raises.
+const CLOSED: &str = "WL014";
+
 /// Why a transaction could not be finished.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
@@ -112,9 +115,16 @@ impl Failure {
             other => match other.code() {
                 Some(&SqlState::DISK_FULL) => StoreError::Full(other.reason()),
                 Some(&SqlState::READ_ONLY_SQL_TRANSACTION) => StoreError::ReadOnly(other.reason()),
+                Some(code) if code.code() == CLOSED => StoreError::Closed(other.message()),
                 _ => StoreError::Unavailable(other.reason()),
             },
         }
+    }
+
+    /// The server's own words.
+    fn message(&self) -> String {
+        let Self::Sql(error) = self else { return self.to_string() };
+        error.as_db_error().map_or_else(|| error.to_string(), |db| db.message().to_owned())
     }
 
     /// What went wrong, with what to do about it.

@@ -23,6 +23,7 @@ mod erase;
 mod error;
 mod feed;
 mod follow;
+mod house;
 mod lanes;
 mod lease;
 mod limits;
@@ -90,6 +91,7 @@ pub struct Options {
     pool: usize,
     timeout: Duration,
     listen: bool,
+    mover: bool,
     feed_steps: feed::Steps,
     plan: migrate::Plan,
 }
@@ -110,6 +112,7 @@ impl Options {
             pool: 16,
             timeout: Duration::from_secs(30),
             listen: true,
+            mover: false,
             feed_steps: feed::Steps::default(),
             plan: migrate::Plan::new(),
         }
@@ -161,6 +164,14 @@ impl Options {
         self
     }
 
+    /// Opens it for moving: what it writes is taken also while the store is closed. It needs the owner's role and a direct
+    /// connection.
+    #[must_use]
+    pub fn mover(mut self) -> Self {
+        self.mover = true;
+        self.listen(false)
+    }
+
     /// Marks the feed's numbers so often and looks for late events in windows of so many: for tests, which with small steps
     /// need few events for many of them.
     #[doc(hidden)]
@@ -182,7 +193,11 @@ impl Options {
     pub async fn open(self) -> Result<PostgresStore, OpenError> {
         check_schema(&self.schema)?;
         // The guard lets nobody of another name insert rows.
-        let route = Route::to(&self.url, "windlass")?;
+        let mut route = Route::to(&self.url, "windlass")?;
+        if self.mover {
+            let options = route.config.get_options().unwrap_or_default().to_owned();
+            route.config.options(format!("{options} -c windlass_guard.moving=on").trim());
+        }
         let notify_route = Route::to(self.notify_url.as_ref().unwrap_or(&self.url), "windlass notify")?;
         let texts = statements::Texts::new(&self.schema);
         let connections = Arc::new(Connections::new(route, self.pool, texts, self.timeout, self.feed_steps)?);
@@ -208,14 +223,25 @@ impl Options {
 // Without the URLs, which may hold a password.
 impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { schema, migrate, pool, timeout, listen, url: _, notify_url: _, feed_steps: _, plan: _ } =
-            self;
+        let Self {
+            schema,
+            migrate,
+            pool,
+            timeout,
+            listen,
+            mover,
+            url: _,
+            notify_url: _,
+            feed_steps: _,
+            plan: _,
+        } = self;
         f.debug_struct("Options")
             .field("schema", schema)
             .field("migrate", migrate)
             .field("pool", pool)
             .field("timeout", timeout)
             .field("listen", listen)
+            .field("mover", mover)
             .finish_non_exhaustive()
     }
 }

@@ -277,7 +277,7 @@ impl Tx<'_, '_> {
             tracing::error!(%job, %error, "it cannot be set aside; it stays in line");
             return Ok(false);
         }
-        self.logged_by_guard()?;
+        self.logged_otherwise()?;
         self.write_audit(&WriteAudit::set_aside(job, why), now)?;
         Ok(true)
     }

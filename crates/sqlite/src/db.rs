@@ -44,16 +44,18 @@ pub(crate) struct Db<'c> {
     hot: Option<Hot<'c>>,
     /// What time it is for verbs that are not given one.
     clock: Clock,
+    /// Whether it writes to a store that is closed.
+    mover: bool,
 }
 
 impl<'c> Db<'c> {
     /// For a read or two.
     pub(crate) fn new(conn: &'c Connection) -> Self {
-        Self { conn, hot: None, clock: Clock::default() }
+        Self { conn, hot: None, clock: Clock::default(), mover: false }
     }
 
     /// For a thread that does nothing else.
-    pub(crate) fn hot(conn: &'c Connection) -> rusqlite::Result<Self> {
+    pub(crate) fn hot(conn: &'c Connection, mover: bool) -> rusqlite::Result<Self> {
         let prepare = |sql: &str| conn.prepare(sql).map(RefCell::new);
         let hot = Hot {
             job: prepare(sql!("job"))?,
@@ -62,7 +64,7 @@ impl<'c> Db<'c> {
             create_job: prepare(sql!("create_job"))?,
             move_job: prepare(sql!("move_job"))?,
         };
-        Ok(Self { conn, hot: Some(hot), clock: Clock::default() })
+        Ok(Self { conn, hot: Some(hot), clock: Clock::default(), mover })
     }
 
     /// Runs a statement that is kept compiled, or one from the cache where none is.
@@ -216,6 +218,9 @@ impl<'w, 'c> Tx<'w, 'c> {
     /// Inside a transaction that has begun.
     pub(crate) fn new(db: &'w Db<'c>) -> Tried<Self> {
         let head = db.head()?;
+        if let Some(why) = head.closed.filter(|_| !db.mover) {
+            return Err(Failure::Closed(why));
+        }
         let no = || Cell::new(false);
         let (seq, last_at, gap) = (Cell::new(head.seq), Cell::new(head.last_at), Cell::new(head.gap));
         Ok(Self { db, life: head.life, seq, gap, last_at, wrote: no(), due: no() })
@@ -267,8 +272,8 @@ impl<'w, 'c> Tx<'w, 'c> {
         done
     }
 
-    /// Says that the guard has logged something by itself: the next number is read anew.
-    pub(crate) fn logged_by_guard(&self) -> Tried<()> {
+    /// Says that something was logged without this transaction numbering it: the next number is read anew.
+    pub(crate) fn logged_otherwise(&self) -> Tried<()> {
         let head = self.head()?;
         self.seq.set(head.seq);
         self.gap.set(head.gap);

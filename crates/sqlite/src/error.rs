@@ -4,6 +4,7 @@ use rusqlite::ErrorCode;
 use windlass_core::event::Unreadable;
 use windlass_core::{JobId, Refusal};
 use windlass_store::StoreError;
+use windlass_store::house::Closed;
 
 /// Why a transaction could not be finished.
 #[derive(Debug, thiserror::Error)]
@@ -17,6 +18,8 @@ pub(crate) enum Failure {
     Corrupt { job: JobId, why: String },
     #[error("the writer of this store has stopped; open it again")]
     Stopped,
+    #[error("{0}")]
+    Closed(Closed),
 }
 
 pub(crate) type Tried<T> = Result<T, Failure>;
@@ -52,6 +55,7 @@ impl Failure {
         match (self, code) {
             (Self::Unreadable(why), _) => StoreError::Corrupt { job: None, why: why.clone() },
             (Self::Corrupt { job, why }, _) => StoreError::Corrupt { job: Some(*job), why: why.clone() },
+            (Self::Closed(why), _) => StoreError::Closed(why.to_string()),
             (_, Some(ErrorCode::DiskFull)) => StoreError::Full(self.advice()),
             (_, Some(ErrorCode::ReadOnly)) => StoreError::ReadOnly(self.advice()),
             _ => StoreError::Unavailable(self.advice()),

@@ -12,6 +12,7 @@ use rusqlite::{Connection, OptionalExtension};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use windlass_core::{FeedCursor, JobId, LastRead, Life, Name, Refusal, Timestamp};
+use windlass_store::house::Closed;
 use windlass_store::{Adopt, FeedEvent, FeedPage, ReadFeed};
 
 /// Where the feed stands.
@@ -24,7 +25,9 @@ pub(crate) struct Head {
     pub(crate) gap: bool,
     pub(crate) life: Life,
     /// No number above this was purged.
-    purged: i64,
+    pub(crate) purged: i64,
+    /// Why the store takes no writes.
+    pub(crate) closed: Option<Closed>,
 }
 
 impl Db<'_> {
@@ -32,7 +35,9 @@ impl Db<'_> {
         let head = self.one(sql!("head"), (), |r| {
             let store = r.get::<_, i64>(1)?.cast_unsigned();
             let life = Life { store, incarnation: r.get(4)? };
-            Ok(Head { seq: r.get(0)?, last_at: r.get(2)?, gap: r.get(3)?, life, purged: r.get(5)? })
+            let closed = r.get_ref(6)?.as_str_or_null().map_err(rusqlite::Error::from)?;
+            let closed = closed.map(serde_json::from_str).transpose()?;
+            Ok(Head { seq: r.get(0)?, last_at: r.get(2)?, gap: r.get(3)?, life, purged: r.get(5)?, closed })
         })?;
         head.ok_or_else(|| Failure::Unreadable("the table windlass_store is empty".into()))
     }

@@ -20,6 +20,7 @@ mod erase;
 mod error;
 mod feed;
 mod follow;
+mod house;
 mod lanes;
 mod lease;
 mod list;
@@ -68,12 +69,13 @@ pub struct Options {
     path: PathBuf,
     create: bool,
     max_pages: Option<u32>,
+    mover: bool,
 }
 
 impl Options {
     /// The file at `path`, created and migrated when needed.
     pub fn new(path: impl AsRef<Path>) -> Self {
-        Self { path: path.as_ref().to_owned(), create: true, max_pages: None }
+        Self { path: path.as_ref().to_owned(), create: true, max_pages: None, mover: false }
     }
 
     /// Whether a missing file is created and an old one migrated. Commands that only read say no.
@@ -87,6 +89,13 @@ impl Options {
     #[must_use]
     pub fn max_pages(mut self, pages: u32) -> Self {
         self.max_pages = Some(pages);
+        self
+    }
+
+    /// Opens it for moving: what it writes is taken also while the store is closed.
+    #[must_use]
+    pub fn mover(mut self) -> Self {
+        self.mover = true;
         self
     }
 
@@ -124,7 +133,7 @@ impl Options {
         }
         let hinter = Arc::new(Hinter::default());
         let start = |e: std::io::Error| failed(format!("cannot start a thread: {e}"));
-        let writer = writer::Writer::start(conn, Arc::clone(&hinter)).map_err(start)?;
+        let writer = writer::Writer::start(conn, self.mover, Arc::clone(&hinter)).map_err(start)?;
         let readers = Arc::new(reader::Readers::new(path.clone()));
         let poll = poll::Poll::start(path.clone(), Arc::clone(&hinter)).map_err(start)?;
         Ok(SqliteStore { writer, readers, positions: Arc::default(), hinter, _poll: poll })

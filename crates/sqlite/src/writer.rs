@@ -69,9 +69,9 @@ impl std::fmt::Debug for Writer {
 }
 
 impl Writer {
-    pub(crate) fn start(conn: Connection, hinter: Arc<Hinter>) -> std::io::Result<Self> {
+    pub(crate) fn start(conn: Connection, mover: bool, hinter: Arc<Hinter>) -> std::io::Result<Self> {
         let (queue, waiting) = channel();
-        let work = move || run(&conn, &waiting, &hinter);
+        let work = move || run(&conn, mover, &waiting, &hinter);
         let thread = std::thread::Builder::new().name("windlass-sqlite".into()).spawn(work)?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
@@ -101,8 +101,8 @@ impl Drop for Writer {
 }
 
 #[expect(clippy::disallowed_methods, reason = "measures how long the file was kept from other processes")]
-fn run(conn: &Connection, waiting: &Receiver<Box<dyn Task>>, hinter: &Hinter) {
-    let db = match Db::hot(conn) {
+fn run(conn: &Connection, mover: bool, waiting: &Receiver<Box<dyn Task>>, hinter: &Hinter) {
+    let db = match Db::hot(conn, mover) {
         Ok(db) => db,
         Err(error) => return tracing::error!(%error, "the statements of this store do not compile"),
     };

@@ -22,6 +22,9 @@ pub enum StoreError {
     /// Nothing happened: the store may only be read. Reads go on; an operator must make it writable.
     #[error("the store is read-only and nothing was changed: {0}")]
     ReadOnly(String),
+    /// Nothing happened: the store is closed, because its jobs move to another or in from there. The text says where.
+    #[error("{0}; nothing was changed")]
+    Closed(String),
     /// Nothing happened: a stored value does not read back.
     #[error("{}does not read back and nothing was changed: {why}; run `windlass verify`", stored(.job.as_ref()))]
     Corrupt {

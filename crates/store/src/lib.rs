@@ -12,6 +12,7 @@ mod clocked;
 mod error;
 mod faulty;
 pub mod fresh;
+pub mod house;
 mod limited;
 mod requests;
 mod traced;
