@@ -2,6 +2,7 @@
 
 mod flow;
 mod jobs;
+mod moving;
 mod registry;
 mod schedules;
 mod stats;
@@ -13,6 +14,7 @@ pub use jobs::{
     Acting, Cancelling, EnqueueArgs, Erasing, Forking, JobsCommand, Listing, Logging, Reading, Redriving,
     Showing, Signalling, Tailing, Watching,
 };
+pub use moving::MoveArgs;
 pub use registry::{
     ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueueArg, QueueSettings, QueuesCommand,
     WorkersCommand,
@@ -186,6 +188,11 @@ pub enum Command {
         after_help = "Begins a new incarnation: every fence is higher than all before, and every cursor of the feed from before is refused.\n\nExample:\n  windlass adopt --yes"
     )]
     Adopt(AdoptArgs),
+    /// Carry everything of a store into another, empty one
+    #[command(
+        after_help = "Both stores are closed: what is written meanwhile is refused. Everything is carried and compared, then the new store is opened; jobs that ran start again there, which counts as no failure. Interrupted, say the same again and it goes on. Stop servers and workers first, and start them with the new store.\n\nExamples:\n  windlass move --from sqlite:windlass.db --to postgres://owner@db/jobs\n  windlass move --from sqlite:windlass.db --to postgres://owner@db/jobs --give-up"
+    )]
+    Move(MoveArgs),
     /// Look for problems, and say how to fix each
     #[command(
         after_help = "Exit code 1 if there is a problem; warnings are no problem yet. Nothing is changed. With --url a server is looked at from outside.\n\nExamples:\n  windlass doctor\n  windlass doctor --url https://jobs.example.org --key-file key\n  windlass doctor --json | jq '.findings[] | select(.level != \"ok\")'"

@@ -23,6 +23,7 @@ use crate::settings::{Settings, masked};
 use serde_json::json;
 use windlass_core::Timestamp;
 use windlass_store::fresh;
+use windlass_store::house::House;
 
 /// A clock that is further off than this is told.
 const SKEW_MS: i64 = 2_000;
@@ -105,6 +106,13 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, out: &Out) -> Outcome {
 /// Looks at a server from outside.
 pub async fn run_through(args: &DoctorArgs, url: &str, door: &ApiClient, out: &Out) -> Outcome {
     tell(&masked(url), out, &server::look(door, args.late.ms()).await)
+}
+
+/// Whether the store is closed, because its jobs move.
+async fn of_closing(house: &dyn House) -> Outcome<Option<Finding>> {
+    let closed = house.standing().await?.closed;
+    let fix = "say the same `windlass move` again: it goes on, or says that it is done; with --give-up the old store opens again";
+    Ok(closed.map(|why| problem("closed", why.to_string(), fix)))
 }
 
 /// A look that failed is a finding like any other: the rest is looked at all the same.

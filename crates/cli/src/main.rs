@@ -26,6 +26,7 @@ mod ids;
 mod jobs;
 mod key_pipe;
 mod migrate;
+mod moving;
 mod out;
 mod outbound;
 mod post;

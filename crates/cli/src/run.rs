@@ -10,8 +10,8 @@ use crate::out::Out;
 use crate::settings::{self, Settings};
 use crate::wire::Wire;
 use crate::{
-    adopt, demo, doctor, enqueue, flow, jobs, migrate, problems, prune, registry, restore, schedules, serve,
-    stats, store_settings, subscriptions, triggers, verify, work,
+    adopt, demo, doctor, enqueue, flow, jobs, migrate, moving, problems, prune, registry, restore, schedules,
+    serve, stats, store_settings, subscriptions, triggers, verify, work,
 };
 use clap::{CommandFactory, Parser};
 use serde_json::{Value, json};
@@ -60,6 +60,7 @@ pub async fn run(mut cli: Cli, out: &Out) -> Outcome {
         | Command::Top { .. }
         | Command::Keys(_) => on_door(cli.command, cli.global.create, &settings, out).await,
         Command::Work(args) => work::run(args, &settings).await,
+        Command::Move(args) => moving::run(&args, out).await,
         Command::Doctor(args) if settings.goes_through_server()? => {
             let url = settings.url.as_ref().map(|url| url.value.clone()).unwrap_or_default();
             doctor::run_through(&args, &url, &door(&settings, false).await?, out).await

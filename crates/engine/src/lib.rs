@@ -9,6 +9,7 @@
 //! | one claimed job, from start to outcome | [`run_once`] |
 //! | what servers and workers run alike: deadlines, queues' policies, the leader and what it leads | [`service`] |
 //! | where finished jobs go, and how they are removed | [`archive`], [`prune`] |
+//! | all of a store carried into another | [`moving`] |
 //! | ending in two steps | [`Shutdown`] |
 //! | whether the worker works, for readiness | [`Health`] |
 //! | what a job falls back to | [`Policies`] |
@@ -42,6 +43,7 @@ mod leases;
 pub mod logs;
 mod metrics;
 mod mirror;
+pub mod moving;
 mod offer;
 mod policy;
 mod profile;

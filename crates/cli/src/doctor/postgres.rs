@@ -1,6 +1,6 @@
 //! A server: whether what it says is true after a power cut, what holds its past back, and whether wake-ups arrive.
 
-use super::{Finding, ago, here, of_clock, ok, problem, warning};
+use super::{Finding, ago, here, of_clock, of_closing, ok, problem, warning};
 use crate::fail::{Failure, Outcome};
 use crate::settings::Settings;
 use std::time::Duration;
@@ -41,6 +41,7 @@ pub async fn look(settings: &Settings, late_ms: i64) -> Outcome<Vec<Finding>> {
     let condition = store.condition().await?;
     let after = here();
     let mut findings = vec![ok("store", format!("PostgreSQL {}", condition.version))];
+    findings.extend(of_closing(&store).await?);
     // The look takes a moment of its own; half a second is far below what is told.
     findings.push(of_clock(before, condition.now, after));
     findings.push(of_durability(&condition));

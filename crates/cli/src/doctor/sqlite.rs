@@ -1,6 +1,6 @@
 //! A file: whether it is whole, how large its log is, and what it stands on.
 
-use super::{Finding, SKEW_MS, ok, problem, warning};
+use super::{Finding, SKEW_MS, of_closing, ok, problem, warning};
 use crate::fail::{Failure, Outcome};
 use crate::settings::Settings;
 use std::path::Path;
@@ -23,6 +23,7 @@ pub async fn look(settings: &Settings, low_bytes: u64) -> Outcome<Vec<Finding>> 
     let condition = store.condition().await?;
     let size = |ending: &str| std::fs::metadata(format!("{path}{ending}")).map_or(0, |file| file.len());
     let mut findings = of_file(&path, &condition);
+    findings.extend(of_closing(&store).await?);
     findings.push(of_last(condition.ahead_ms));
     findings.push(of_log(size("-wal")));
     findings.push(of_file_system(Path::new(&path)));
