@@ -21,10 +21,11 @@ use windlass_store::{Now, StoreResult};
 
 /// Tables beside those that move, which a closed store keeps as they are too.
 const BESIDE: &[&str] = &["line", "holds", "slots", "workers", "terms", "readers"];
-/// How often it is tried to have all tables to ourselves, and how long each time.
-const TRIES: usize = 60;
-const PATIENCE: &str = "1s";
-const PAUSE: Duration = Duration::from_millis(200);
+/// How often it is tried to have all tables to ourselves, and how long each time: others wait behind us, and wait for less
+/// than they have patience.
+const TRIES: usize = 150;
+const PATIENCE: &str = "100ms";
+const PAUSE: Duration = Duration::from_millis(400);
 
 /// Columns of `jobs` that follow from others. Elsewhere the guard and the statement that inserts a job say the same.
 /// A job that runs gets a claim of its own, so that it is in the holds.

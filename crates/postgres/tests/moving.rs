@@ -360,6 +360,45 @@ async fn writers_of_a_server_lose_nothing_that_was_acknowledged() {
     raced(false).await;
 }
 
+/// A stranger in the middle of a transaction delays the closing, and nobody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_is_closed_once_a_stranger_lets_go_of_it() {
+    let houses = houses(false).await;
+    let Place::Server(url) = &houses.from else { panic!("it is a server") };
+    let old = houses.from.open().await;
+    let bed = Bed::new(old.clone() as Arc<dyn Store>);
+    let stranger = support::hand(url).await;
+    stranger.batch_execute("BEGIN; SELECT windlass.enqueue('theirs')").await.expect("a job of its own");
+    let working = async {
+        for _ in 0..20 {
+            bed.a_job(None).await;
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        assert_eq!(old.standing().await.expect("it stands").closed, None);
+        stranger.batch_execute("COMMIT").await.expect("it lets go");
+    };
+    let (moved, ()) = tokio::join!(houses.moves(), working);
+    moved.expect("it moves");
+    let new = houses.to.open().await;
+    assert_eq!(invariants::every_job(&Bed::new(new as Arc<dyn Store>)).await.len(), 21);
+}
+
+/// Who may not own the store moves nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_app_role_closes_nothing() {
+    let houses = houses(false).await;
+    let Place::Server(url) = &houses.from else { panic!("it is a server") };
+    let app = support::as_app(url).await;
+    let options = windlass_postgres::Options::new(&app).migrate(false).mover();
+    let from: Arc<dyn House> = Arc::new(options.open().await.expect("a store"));
+    let moving = Move { from: (from, "the old store".to_owned()), ..houses.move_of().await };
+    let refused = moving.run(&|_| {}).await;
+    assert!(matches!(refused, Err(MoveError::Store(..))), "{refused:?}");
+    let old = houses.from.open().await;
+    assert_eq!(old.standing().await.expect("it stands").closed, None);
+    Bed::new(old as Arc<dyn Store>).a_job(None).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_moved_is_refused_and_nothing_changes() {
     let houses = houses(true).await;
