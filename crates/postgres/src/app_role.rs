@@ -14,6 +14,7 @@ const WRITES: &[(&str, &str)] = &named![
     "add_problem_hours",
     "adopt_slots",
     "append_event",
+    "append_events",
     "assign",
     "claim",
     "claim_new",
@@ -96,9 +97,10 @@ const WRITES: &[(&str, &str)] = &named![
     "write_log",
 ];
 
-/// What a statement alone leaves to be made good: of which kind, its id being the first parameter.
-const OWED: [(&str, &str); 7] = [
+/// What a statement alone leaves to be made good: of which kind, its id, or a list of them, being the first parameter.
+const OWED: [(&str, &str); 8] = [
     ("append_event", "job"),
+    ("append_events", "job"),
     ("insert_job", "job"),
     ("move_job", "job"),
     ("put_approval", "approval"),
@@ -114,7 +116,13 @@ pub(crate) fn definitions() -> String {
 
 fn definition(name: &str, text: &str, signature: &Signature) -> String {
     let owed = OWED.iter().find(|(statement, _)| *statement == name);
-    let owed = owed.map_or("NULL".to_owned(), |(_, what)| format!("windlass.owe('{what}', $1::text)"));
+    let owed = owed.map_or("NULL".to_owned(), |(_, what)| {
+        if signature.takes.starts_with("uuid[]") {
+            format!("windlass.owe('{what}', id::text) FROM (SELECT DISTINCT unnest($1)) owing (id)")
+        } else {
+            format!("windlass.owe('{what}', $1::text)")
+        }
+    });
     let run = if signature.gives == "void" { "" } else { "RETURN QUERY\n" };
     let made = sql!("app")
         .replace(

@@ -8,7 +8,7 @@ use windlass_core::decide::{self, Command, Move, check_lease, decide, merge, ste
 use windlass_core::limits::{self, BATCH_MAX, LOG_LINE_MAX_BYTES};
 use windlass_core::operate::Verdict;
 use windlass_core::step::{Recorded, recorded};
-use windlass_core::{Answer, Done, Job, JobId, LogLine, Refusal, Version};
+use windlass_core::{Answer, Done, Event, Job, JobId, Key, LogLine, Payload, Refusal, Version};
 use windlass_store::{Append, HolderReply, Now, Progress, ReadLogs, RecordStep, WriteLogs};
 
 /// What was decided; a refusal is returned as the answer of the verb. It is no failure of the store.
@@ -23,6 +23,39 @@ macro_rules! granted {
 pub(crate) use granted;
 
 impl Tx<'_> {
+    /// Appends to several logs, of which none begins here, in one statement.
+    pub(crate) async fn append_events(&self, events: &[Event]) -> Tried<()> {
+        match events {
+            [] => return Ok(()),
+            [event] => return self.append_event(event).await,
+            _ => self.mark(false),
+        }
+        let details: Vec<_> = events.iter().map(|event| event.what.detail()).collect();
+        let column = |of: fn(&Event) -> Option<&str>| events.iter().map(of).collect::<Vec<_>>();
+        let (keys, types) = (
+            column(|event| event.key.as_ref().map(Key::as_str)),
+            column(|event| Some(event.what.type_name())),
+        );
+        self.execute(
+            sql!("append_events"),
+            params![
+                events.iter().map(|event| uuid(event.job)).collect::<Vec<_>>(),
+                events.iter().map(|event| event.version).collect::<Vec<_>>(),
+                events.iter().map(|event| Ts(event.at)).collect::<Vec<_>>(),
+                types,
+                column(|event| Some(event.actor.as_str())),
+                events.iter().map(|event| event.attempt).collect::<Vec<_>>(),
+                events.iter().map(|event| event.generation).collect::<Vec<_>>(),
+                events.iter().map(|event| event.lease.as_ref().map(|l| l.0.as_slice())).collect::<Vec<_>>(),
+                keys,
+                details.iter().map(|detail| detail.as_deref()).collect::<Vec<_>>(),
+                events.iter().map(|event| event.payload.as_ref().map(Payload::is_json)).collect::<Vec<_>>(),
+                events.iter().map(|event| event.payload.as_ref().map(Payload::as_bytes)).collect::<Vec<_>>(),
+            ],
+        )
+        .await
+    }
+
     /// Writes what was decided, and answers.
     pub(crate) async fn carry(&self, job: &Job, verdict: Verdict) -> Tried<Answer> {
         match verdict {

@@ -143,9 +143,7 @@ impl<'t> Moves<'t> {
     /// Writes what has gathered: the log first, then each row once.
     pub(crate) async fn write(&mut self) -> Tried<()> {
         let tx = self.tx;
-        for events in std::mem::take(&mut self.events).chunks(TOGETHER) {
-            try_join_all(events.iter().map(|event| tx.append_event(event))).await?;
-        }
+        tx.append_events(&std::mem::take(&mut self.events)).await?;
         let moved: Vec<(JobId, Version)> = std::mem::take(&mut self.moved).into_iter().collect();
         for moved in moved.chunks(TOGETHER) {
             let rows = moved.iter().filter_map(|(id, from)| Some((self.row(*id)?, *from)));
