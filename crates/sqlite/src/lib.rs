@@ -33,6 +33,7 @@ mod registry;
 mod retention;
 mod row;
 mod schedule;
+mod seals;
 mod settings;
 mod settle;
 mod subscription;
