@@ -51,6 +51,7 @@ mod telemetry;
 
 mod triggers;
 mod verify;
+mod verify_seals;
 mod wire;
 mod work;
 
