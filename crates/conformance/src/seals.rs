@@ -32,6 +32,16 @@ macro_rules! seals_laws {
     };
 }
 
+impl Bed {
+    /// Seals everything, as a leader of its own, and answers how far the log of a job is sealed.
+    pub async fn seals(&self, job: JobId) -> Version {
+        let epoch = reigns(self, "sealer", 0).await;
+        seals_all(self, epoch, 0).await;
+        let of_job = sealed(self).await.into_iter().filter(|one| one.job == job);
+        of_job.map(|one| one.version).max().unwrap_or_default()
+    }
+}
+
 /// A page of the feed, ready to be sealed.
 async fn page(bed: &Bed, epoch: i64, from: Option<&FeedCursor>, limit: usize) -> Option<Advance> {
     let read = ReadFeed { after: from.cloned(), limit, payloads: false };

@@ -222,7 +222,8 @@ impl SealCheck {
     pub async fn inserted(&self, jobs: SealedJobs) -> StoreResult<(Vec<Problem>, bool)> {
         let Some(place) = self.place.clone() else { return Ok((Vec::new(), false)) };
         let (mut unsealed, is_full) = (jobs.unsealed, jobs.is_full);
-        let mut after = Some(place);
+        // Without the event that it rests on: somebody may have removed that one.
+        let mut after = Some(FeedCursor { last: None, ..place });
         while !unsealed.is_empty() && !is_full {
             let read = ReadFeed { after: after.take(), limit: SEALED_MAX, payloads: false };
             // A place of before a restore: the log is sealed anew from its beginning, and nothing can be said before.

@@ -82,7 +82,8 @@ fn erased_line(one: &str, wish: &Erase, now: Timestamp) -> io::Result<String> {
     let has_lines = !logs.is_empty() || log_parts.iter().any(|part| !part.is_erased());
     let wish = Erase { expected_version: None, ..wish.clone() };
     let hashes: Vec<_> = events.iter().map(Event::hash).collect();
-    let decided = wish.decide(&job, &events, &hashes, has_lines, now).map_err(|refusal| wrong(refusal.to_string()))?;
+    let decided =
+        wish.decide(&job, &events, &hashes, has_lines, now).map_err(|refusal| wrong(refusal.to_string()))?;
     let Erasure::Write { changed, step } = decided else { return Ok(one.to_owned()) };
     for less in changed {
         if let Some(event) = events.iter_mut().find(|event| event.version == less.version) {
