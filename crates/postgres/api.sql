@@ -486,6 +486,9 @@ BEGIN
     SELECT j.id, j.status, j.finished_at, purge.archive, coalesce(purge.at, clock_timestamp())
     FROM windlass.jobs j WHERE j.id = ANY (gone);
   END IF;
+  INSERT INTO windlass.removals (job_id, version, removed_at)
+  SELECT j.id, j.version, coalesce(purge.at, clock_timestamp()) FROM windlass.jobs j WHERE j.id = ANY (gone)
+  ON CONFLICT DO NOTHING;
   -- A cursor may name one of them: it is told from an event that a restore lost.
   WITH removed AS (DELETE FROM windlass.job_events WHERE job_id = ANY (gone) RETURNING seq)
   UPDATE windlass.store SET purged_seq = last FROM (SELECT max(seq) AS last FROM removed) r WHERE last > purged_seq;

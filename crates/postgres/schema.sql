@@ -259,6 +259,13 @@ TABLE readers (
   CONSTRAINT readers_pkey PRIMARY KEY (name)
 )
 
+TABLE removals (
+  job_id uuid NOT NULL,
+  version bigint NOT NULL,
+  removed_at timestamp with time zone NOT NULL,
+  CONSTRAINT removals_pkey PRIMARY KEY (job_id, version)
+)
+
 TABLE rollups (
   resolution text COLLATE "C" NOT NULL,
   at timestamp with time zone NOT NULL,
@@ -275,6 +282,17 @@ TABLE schedules (
   next_at timestamp with time zone,
   state text NOT NULL,
   CONSTRAINT schedules_pkey PRIMARY KEY (name)
+)
+
+TABLE seals (
+  number bigint NOT NULL,
+  at timestamp with time zone NOT NULL,
+  store_id bigint NOT NULL,
+  incarnation integer NOT NULL,
+  body bytea NOT NULL,
+  hash bytea NOT NULL,
+  CONSTRAINT seals_hash_check CHECK ((length(hash) = 32)),
+  CONSTRAINT seals_pkey PRIMARY KEY (number)
 )
 
 TABLE settings (
@@ -418,6 +436,13 @@ TRIGGER jobs_kept BEFORE DELETE ON jobs FOR EACH ROW WHEN (old.finished_at IS NU
   true) IS DISTINCT FROM 'on'::text) EXECUTE FUNCTION keep_history()
 TRIGGER jobs_not_emptied BEFORE TRUNCATE ON jobs FOR EACH STATEMENT EXECUTE FUNCTION keep_history()
 CONSTRAINT TRIGGER owed_settled AFTER INSERT ON owed DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION settle_debts()
+TRIGGER removals_kept BEFORE DELETE OR UPDATE ON removals FOR EACH ROW EXECUTE FUNCTION keep_history()
+TRIGGER removals_made BEFORE INSERT ON removals FOR EACH ROW WHEN (current_setting('windlass_guard.purging'::text,
+  true) IS DISTINCT FROM 'on'::text) EXECUTE FUNCTION keep_history()
+TRIGGER removals_not_emptied BEFORE TRUNCATE ON removals FOR EACH STATEMENT EXECUTE FUNCTION keep_history()
+TRIGGER seals_kept BEFORE DELETE OR UPDATE ON seals FOR EACH ROW EXECUTE FUNCTION keep_history()
+TRIGGER seals_made BEFORE INSERT ON seals FOR EACH STATEMENT EXECUTE FUNCTION refuse_insert()
+TRIGGER seals_not_emptied BEFORE TRUNCATE ON seals FOR EACH STATEMENT EXECUTE FUNCTION keep_history()
 
 VIEW dead_letter_view (id uuid, kind text, queue text, status text, waiting_for text, wait_name text, stage text,
   progress integer, priority smallint, attempt integer, retries integer, max_retries integer, crashes integer,

@@ -34,6 +34,20 @@ EXECUTE FUNCTION windlass.refuse_insert();
 CREATE OR REPLACE TRIGGER job_events_appended BEFORE INSERT ON windlass.job_events FOR EACH STATEMENT
 EXECUTE FUNCTION windlass.refuse_insert();
 
+-- Seals, and which jobs were removed, are only added to: by the engine and by a purge.
+CREATE OR REPLACE TRIGGER seals_kept BEFORE UPDATE OR DELETE ON windlass.seals FOR EACH ROW
+EXECUTE FUNCTION windlass.keep_history();
+CREATE OR REPLACE TRIGGER seals_not_emptied BEFORE TRUNCATE ON windlass.seals FOR EACH STATEMENT
+EXECUTE FUNCTION windlass.keep_history();
+CREATE OR REPLACE TRIGGER seals_made BEFORE INSERT ON windlass.seals FOR EACH STATEMENT
+EXECUTE FUNCTION windlass.refuse_insert();
+CREATE OR REPLACE TRIGGER removals_kept BEFORE UPDATE OR DELETE ON windlass.removals FOR EACH ROW
+EXECUTE FUNCTION windlass.keep_history();
+CREATE OR REPLACE TRIGGER removals_not_emptied BEFORE TRUNCATE ON windlass.removals FOR EACH STATEMENT
+EXECUTE FUNCTION windlass.keep_history();
+CREATE OR REPLACE TRIGGER removals_made BEFORE INSERT ON windlass.removals FOR EACH ROW
+WHEN (current_setting('windlass_guard.purging', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION windlass.keep_history();
+
 -- A constraint's trigger cannot be replaced in place; only the app role writes this table.
 DROP TRIGGER IF EXISTS owed_settled ON windlass.owed;
 CREATE CONSTRAINT TRIGGER owed_settled AFTER INSERT ON windlass.owed DEFERRABLE INITIALLY DEFERRED FOR EACH ROW

@@ -295,3 +295,36 @@ WHEN NOT sqlite_compileoption_used('windlass')
 BEGIN
   SELECT RAISE(ABORT, 'history is written by windlass, not by hand; use the windlass command');
 END;
+-- Seals, and which jobs were removed, are only added to.
+DROP TRIGGER IF EXISTS seals_immutable;
+CREATE TRIGGER seals_immutable BEFORE UPDATE ON seals
+BEGIN
+  SELECT RAISE(ABORT, 'seals are never changed');
+END;
+DROP TRIGGER IF EXISTS seals_kept;
+CREATE TRIGGER seals_kept BEFORE DELETE ON seals
+BEGIN
+  SELECT RAISE(ABORT, 'seals are never deleted');
+END;
+DROP TRIGGER IF EXISTS seals_made;
+CREATE TRIGGER seals_made BEFORE INSERT ON seals
+WHEN NOT sqlite_compileoption_used('windlass')
+BEGIN
+  SELECT RAISE(ABORT, 'seals are made by windlass, not by hand');
+END;
+DROP TRIGGER IF EXISTS removals_immutable;
+CREATE TRIGGER removals_immutable BEFORE UPDATE ON removals
+BEGIN
+  SELECT RAISE(ABORT, 'which jobs were removed is never changed');
+END;
+DROP TRIGGER IF EXISTS removals_kept;
+CREATE TRIGGER removals_kept BEFORE DELETE ON removals
+BEGIN
+  SELECT RAISE(ABORT, 'which jobs were removed is never forgotten');
+END;
+DROP TRIGGER IF EXISTS removals_made;
+CREATE TRIGGER removals_made BEFORE INSERT ON removals
+WHEN NOT sqlite_compileoption_used('windlass')
+BEGIN
+  SELECT RAISE(ABORT, 'jobs are removed by windlass, not by hand');
+END;

@@ -398,12 +398,18 @@ pub struct PruneArgs {
 /// `windlass verify`
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Exit code 1 if any job is not what its log says. Jobs may change meanwhile.\n\nExample:\n  windlass --store sqlite:backup/windlass.db verify"
+    after_help = "Exit code 1 if any job is not what its log says, or the log is not what was sealed. Jobs may change meanwhile.\n\nExamples:\n  windlass --store sqlite:backup/windlass.db verify\n  windlass verify --heads heads.jsonl --write-heads heads.jsonl"
 )]
 pub struct VerifyArgs {
     /// Repair what is derived from the rows of jobs: who stands in line and what is held (PostgreSQL)
     #[arg(long)]
     pub mend: bool,
+    /// Compare the seals over the log with heads that were written to this file before
+    #[arg(long, value_name = "FILE")]
+    pub heads: Option<std::path::PathBuf>,
+    /// Add the head of the last seal to this file, if nothing is wrong; keep it on another machine
+    #[arg(long, value_name = "FILE")]
+    pub write_heads: Option<std::path::PathBuf>,
     /// Stop after so many problems
     #[arg(long, default_value_t = 100)]
     pub most: usize,

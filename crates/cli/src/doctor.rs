@@ -8,6 +8,7 @@ mod postgres;
 mod readers;
 mod retention;
 mod schedules;
+mod seals;
 mod server;
 mod sqlite;
 mod subscriptions;
@@ -88,6 +89,8 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, out: &Out) -> Outcome {
             findings.extend(schedules.unwrap_or_else(|failure| unread("schedules", failure)));
             let readers = readers::look(client.store(), late_ms).await;
             findings.extend(readers.unwrap_or_else(|failure| unread("readers", failure)));
+            let seals = seals::look(client.store()).await;
+            findings.extend(seals.unwrap_or_else(|failure| unread("seals", failure)));
             let subscriptions = subscriptions::look(client.store()).await;
             findings.extend(subscriptions.unwrap_or_else(|failure| unread("subscriptions", failure)));
             let retention = retention::look(client.store(), settings).await;

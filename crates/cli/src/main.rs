@@ -52,6 +52,7 @@ mod telemetry;
 
 mod triggers;
 mod verify;
+mod verify_seals;
 mod wire;
 mod work;
 

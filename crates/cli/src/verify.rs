@@ -1,4 +1,4 @@
-//! `windlass verify`: every job is what its log says, and no log has a gap.
+//! `windlass verify`: every job is what its log says, no log has a gap, and the log is what was sealed.
 //!
 //! Read in bounded pages beside a running system: a row is compared with the fold of its log up to the row's own version,
 //! which nothing changes any more. What renewals move without an event is left out.
@@ -8,6 +8,7 @@ use crate::fail::{Failure, Outcome};
 use crate::out::Out;
 use crate::run::open;
 use crate::settings::Settings;
+use crate::verify_seals::Seals;
 use serde_json::json;
 use std::sync::Arc;
 use windlass_core::limits::PAGE_MAX;
@@ -19,6 +20,9 @@ const EVENTS: usize = 100;
 /// Where counting stops, for the bar.
 const CAP: i64 = 1_000_000;
 
+/// A job, where it has one, and what is wrong.
+pub type Problem = (Option<String>, String);
+
 /// Checks everything, and tells each job that is wrong.
 pub async fn run(args: &VerifyArgs, settings: &Settings, out: &Out) -> Outcome {
     let client = open(settings, false, None).await?;
@@ -27,11 +31,18 @@ pub async fn run(args: &VerifyArgs, settings: &Settings, out: &Out) -> Outcome {
     problems.extend(line(args, settings).await?);
     let counts = store.counts(CAP, None).await?;
     let total: i64 = counts.statuses.iter().map(|(_, count)| count.n).sum();
+    let seals = Seals::look(store, args, out).await?;
+    problems.extend(seals.problems().cloned());
     let bar = out.bar(total.unsigned_abs(), "jobs");
     let (mut checked, mut events, mut cursor) = (0u64, 0u64, None);
+    let mut portions = seals.portions().await?;
     'pages: loop {
         let page = store.jobs(List { filter: Filter::default(), cursor, limit: PAGE_MAX }, None).await??;
         for listed in &page.items {
+            if !portions.takes(listed.job.id) {
+                continue;
+            }
+            portions.note(&listed.job);
             match check(store, listed).await? {
                 Ok(read) => events += read,
                 Err(why) => problems.push((Some(listed.job.id.to_string()), why)),
@@ -43,23 +54,29 @@ pub async fn run(args: &VerifyArgs, settings: &Settings, out: &Out) -> Outcome {
             }
         }
         cursor = page.next;
-        if cursor.is_none() {
+        if cursor.is_none() && !portions.next(&mut problems).await? {
             break;
         }
     }
     bar.finish_and_clear();
-    tell(out, checked, events, &problems)
+    seals.write_head(args, problems.is_empty())?;
+    tell(out, (checked, events), &seals, &problems)
 }
 
-fn tell(out: &Out, checked: u64, events: u64, problems: &[(Option<String>, String)]) -> Outcome {
+fn tell(out: &Out, (checked, events): (u64, u64), seals: &Seals, problems: &[Problem]) -> Outcome {
     let shown = |(job, why): &(Option<String>, String)| json!({ "job_id": job, "problem": why });
-    let answer = json!({ "jobs": checked, "events": events, "problems": problems.iter().map(shown).collect::<Vec<_>>() });
+    let problems_shown: Vec<_> = problems.iter().map(shown).collect();
+    let answer =
+        json!({ "jobs": checked, "events": events, "seals": seals.shown(), "problems": problems_shown });
     out.show(&answer, |out| {
         for (job, why) in problems {
             out.line(format!("{}  {why}", job.as_deref().unwrap_or("the store")));
         }
         match problems.len() {
-            0 => out.line(format!("{checked} jobs, {events} events: every job is what its log says")),
+            0 => {
+                out.line(format!("{checked} jobs, {events} events: every job is what its log says"));
+                out.line(seals.said());
+            }
             n => out.line(format!(
                 "{checked} jobs, {n} wrong; restore them from a back-up, and look who writes to the store"
             )),

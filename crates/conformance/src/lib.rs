@@ -32,6 +32,7 @@ pub mod rates;
 pub mod registry;
 pub mod retention;
 pub mod schedule;
+pub mod seals;
 pub mod settings;
 pub mod settle;
 pub mod subscription;
@@ -109,6 +110,7 @@ macro_rules! suite {
         $crate::retention_laws!($($make)*);
         $crate::logs_laws!($($make)*);
         $crate::erase_laws!($($make)*);
+        $crate::seals_laws!($($make)*);
         $crate::idle_laws!($($make)*);
         $crate::registry_laws!($($make)*);
         $crate::faults_laws!($($make)*);

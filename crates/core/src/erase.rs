@@ -4,22 +4,23 @@
 //! metadata in their details, and all log lines. What the engine itself knows of the job stays: its events, statuses and
 //! times, error codes, names, tags and keys. The first event says that the job is erased, so every reader knows.
 //!
-//! The event of the erasure keeps the hash of every event that it changed, as that event was. A seal over the log can so be
-//! checked afterwards.
+//! The event of the erasure keeps the hash of every event that it changed, as that event was and as it is left. A seal over
+//! the log can so be checked afterwards.
 
 use crate::decide::Move;
 use crate::event::{Event, EventKind};
 use crate::ids::JobId;
 use crate::job::{Job, Metadata, Version};
-use crate::lease::hex;
+use crate::lease::unhex;
 use crate::logs::LogPart;
 use crate::name::Actor;
 use crate::operate::expect;
 use crate::payload::Payload;
 use crate::refusal::Refusal;
+use crate::seal::EventHash;
 use crate::time::Timestamp;
 use serde_json::json;
-use sha2::{Digest, Sha256};
+use std::collections::BTreeMap;
 
 /// A finished job whose payload is to be erased.
 #[derive(Debug, Clone)]
@@ -47,25 +48,22 @@ pub enum Erasure {
 }
 
 impl Erase {
-    /// Decides on the row of a job, its whole log, and whether there are log lines, here or in the archive.
+    /// Decides on the row of a job, its whole log with the hash of each event as it is stored, and whether there are log
+    /// lines, here or in the archive.
     pub fn decide(
         &self,
         job: &Job,
         log: &[Event],
+        hashes: &[EventHash],
         has_lines: bool,
         now: Timestamp,
     ) -> Result<Erasure, Refusal> {
         if !job.status.is_terminal() {
             return Err(Refusal::NotFinished(job.status));
         }
-        let changes = |event: &Event| (without_values(event), hash(event));
-        let is_changed = |(event, (less, _)): &(&Event, (Event, String))| less != *event;
-        let changed: Vec<(Event, String)> = log
-            .iter()
-            .map(|event| (event, changes(event)))
-            .filter(is_changed)
-            .map(|(_, less)| less)
-            .collect();
+        let less = log.iter().zip(hashes).map(|(event, hash)| (event, without_values(event), *hash));
+        let changed: Vec<(Event, EventHash)> =
+            less.filter(|(event, less, _)| less != *event).map(|(_, less, hash)| (less, hash)).collect();
         let last = log.iter().rev().find(|event| event.what == EventKind::JobErased);
         if let Some(last) = last
             && changed.is_empty()
@@ -74,9 +72,8 @@ impl Erase {
             return Ok(Erasure::Already(last.version));
         }
         expect(job, self.expected_version)?;
-        let hashes: serde_json::Map<String, serde_json::Value> =
-            changed.iter().map(|(event, hash)| (event.version.to_string(), hash.as_str().into())).collect();
-        let kept = Payload::stored(json!({ "sha256": hashes }).to_string().into_bytes(), true);
+        let kept = KeptHashes::from_iter(changed.iter().map(|(less, was)| (less.version, *was, less.hash())));
+        let kept = Payload::stored(kept.to_text().into_bytes(), true);
         let now = now.max(job.updated_at);
         let step = Move::new(job, now, self.actor.clone(), EventKind::JobErased).payload(Some(kept)).done();
         let changed = changed.into_iter().map(|(event, _)| event).collect();
@@ -84,9 +81,39 @@ impl Erase {
     }
 }
 
-/// SHA-256 over the canonical bytes of an event: what a seal is made of.
-fn hash(event: &Event) -> String {
-    hex(&Sha256::digest(event.canonical_bytes()))
+/// What an erasure keeps of the events that it changed: the hash of each as it was, and as it is left.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KeptHashes(BTreeMap<Version, (EventHash, EventHash)>);
+
+impl FromIterator<(Version, EventHash, EventHash)> for KeptHashes {
+    fn from_iter<I: IntoIterator<Item = (Version, EventHash, EventHash)>>(changed: I) -> Self {
+        Self(changed.into_iter().map(|(version, was, left)| (version, (was, left))).collect())
+    }
+}
+
+impl KeptHashes {
+    /// What an event of an erasure keeps; none of any other event, or if it does not read back.
+    pub fn read(event: &Event) -> Option<Self> {
+        if event.what != EventKind::JobErased {
+            return None;
+        }
+        let kept: BTreeMap<String, BTreeMap<Version, String>> = event.payload.as_ref()?.parse().ok()?;
+        let (was, left) = (kept.get("sha256")?, kept.get("left")?);
+        let hash = |text: &String| Some(EventHash(unhex(text)?.try_into().ok()?));
+        was.iter().map(|(version, was)| Some((*version, hash(was)?, hash(left.get(version)?)?))).collect()
+    }
+
+    /// The hash of an event before the erasure and after; none if it did not change.
+    pub fn of(&self, version: Version) -> Option<(EventHash, EventHash)> {
+        self.0.get(&version).copied()
+    }
+
+    fn to_text(&self) -> String {
+        let texts = |of: fn(&(EventHash, EventHash)) -> EventHash| -> BTreeMap<Version, String> {
+            self.0.iter().map(|(version, hashes)| (*version, of(hashes).to_text())).collect()
+        };
+        json!({ "sha256": texts(|hashes| hashes.0), "left": texts(|hashes| hashes.1) }).to_string()
+    }
 }
 
 /// An event without what a caller or a handler said in it.
@@ -204,14 +231,15 @@ mod tests {
 
     fn erased(log: &[Event], has_lines: bool) -> Result<Erasure, Refusal> {
         let wish = Erase { job: log[0].job, actor: Actor::engine(), expected_version: None };
-        wish.decide(&Job::fold(log).unwrap(), log, has_lines, Timestamp::from_micros(99))
+        let hashes: Vec<EventHash> = log.iter().map(Event::hash).collect();
+        wish.decide(&Job::fold(log).unwrap(), log, &hashes, has_lines, Timestamp::from_micros(99))
     }
 
     /// T9: whatever an event can say is gone, the row is the fold of what is left, and each hash is that of the event as it was.
     #[test]
     fn no_event_says_anything_and_the_row_is_their_fold() {
         let mut log = log();
-        let before: Vec<String> = log.iter().map(hash).collect();
+        let before: Vec<EventHash> = log.iter().map(Event::hash).collect();
         let Ok(Erasure::Write { changed, step }) = erased(&log, false) else { panic!("it is written") };
         assert_eq!(changed.len(), log.len(), "every event had said something");
         log = changed;
@@ -221,8 +249,12 @@ mod tests {
         assert!(is_erased(&log));
         let kept: serde_json::Value = step.event.payload.as_ref().unwrap().parse().unwrap();
         for (n, hash) in before.iter().enumerate() {
-            assert_eq!(kept["sha256"][(n + 1).to_string()], hash.as_str());
+            assert_eq!(kept["sha256"][(n + 1).to_string()], hash.to_text());
+            assert_eq!(kept["left"][(n + 1).to_string()], log[n].hash().to_text());
         }
+        let read = KeptHashes::read(&step.event).unwrap();
+        assert_eq!(read.of(3), Some((before[2], log[2].hash())));
+        assert_eq!((read.of(99), KeptHashes::read(&log[1])), (None, None));
         assert_eq!(erased(&log, false), Ok(Erasure::Already(step.event.version)), "a repeat");
         assert!(matches!(erased(&log, true), Ok(Erasure::Write { changed, .. }) if changed.is_empty()));
     }
@@ -239,6 +271,8 @@ mod tests {
         let Ok(Erasure::Write { changed, step }) = erased(&log, false) else { panic!("it is written") };
         assert_eq!(changed.iter().map(|event| event.version).collect::<Vec<_>>(), [noted.version]);
         let kept: serde_json::Value = step.event.payload.unwrap().parse().unwrap();
-        assert_eq!(kept, json!({ "sha256": { noted.version.to_string(): hash(&noted) } }));
+        let (was, left) = (noted.hash().to_text(), changed[0].hash().to_text());
+        let version = noted.version.to_string();
+        assert_eq!(kept, json!({ "sha256": { &version: was }, "left": { &version: left } }));
     }
 }

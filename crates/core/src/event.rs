@@ -424,34 +424,4 @@ impl Event {
         }
         Err(Refusal::KeyReused(self.version))
     }
-
-    /// Bytes that are the same for the same event on every store: what seals hash. The payload stands for
-    /// itself by its own hash, so that erasing it later breaks no seal.
-    pub fn canonical_bytes(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(256);
-        out.extend_from_slice(b"windlass event 1");
-        out.extend_from_slice(self.job.as_bytes());
-        out.extend_from_slice(&self.version.to_be_bytes());
-        out.extend_from_slice(&self.at.as_micros().to_be_bytes());
-        out.extend_from_slice(&self.attempt.to_be_bytes());
-        out.extend_from_slice(&self.generation.to_be_bytes());
-        let mut part = |bytes: Option<&[u8]>| match bytes {
-            None => out.push(0),
-            Some(bytes) => {
-                out.push(1);
-                out.extend_from_slice(&(bytes.len() as u64).to_be_bytes());
-                out.extend_from_slice(bytes);
-            }
-        };
-        part(Some(self.what.type_name().as_bytes()));
-        part(Some(self.actor.as_str().as_bytes()));
-        part(self.lease.as_ref().map(|l| l.0.as_slice()));
-        part(self.key.as_ref().map(|k| k.as_str().as_bytes()));
-        part(self.what.detail().as_deref().map(str::as_bytes));
-        part(self.payload.as_ref().map(Payload::sha256).as_ref().map(<[u8; 32]>::as_slice));
-        part(
-            self.payload.as_ref().map(|p| if p.is_json() { b"json".as_slice() } else { b"bytes".as_slice() }),
-        );
-        out
-    }
 }

@@ -9,6 +9,7 @@ use crate::name::{Actor, Name};
 use crate::problem::Sighting;
 use crate::refusal::Refusal;
 use crate::registry::WriteAudit;
+use crate::seal::SealedEvent;
 use crate::stats::{Gauge, Resolution, Rollup};
 use crate::term::Term;
 use crate::time::Timestamp;
@@ -40,6 +41,8 @@ pub struct Findings {
     pub gauges: Vec<Gauge>,
     /// Errors that were seen, one item per problem and hour.
     pub sightings: Vec<Sighting>,
+    /// Events to seal: one seal for all of them, chained to the last one.
+    pub sealed: Vec<SealedEvent>,
     /// Whether what is older than it is kept is removed too.
     pub forget: bool,
 }
@@ -47,7 +50,7 @@ pub struct Findings {
 impl Findings {
     /// Whether writing them twice is as good as once.
     fn can_repeat(&self) -> bool {
-        self.rollups.is_empty() && self.sightings.is_empty()
+        self.rollups.is_empty() && self.sightings.is_empty() && self.sealed.is_empty()
     }
 }
 

@@ -23,6 +23,7 @@
 //! | lists and cursors | [`list`] |
 //! | places in the feed, incarnations | [`feed`] |
 //! | readers that keep their place | [`follow`] |
+//! | hashes over the log that show a change | [`seal`] |
 //! | numbers over time, errors that are one thing | [`stats`], [`problem`] |
 //! | lengths of time and moments as people write them | [`span`] |
 //! | events from outside that start jobs | [`trigger`] |
@@ -64,6 +65,7 @@ pub mod refusal;
 pub mod registry;
 pub mod retention;
 pub mod schedule;
+pub mod seal;
 pub mod settings;
 pub mod span;
 pub mod stats;

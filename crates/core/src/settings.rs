@@ -56,6 +56,8 @@ pub struct Settings {
     pub log_bodies_kept_ms: Option<i64>,
     /// How long nothing happens to an unfinished job before it is cancelled, in milliseconds; never when absent.
     pub cancel_idle_after_ms: Option<i64>,
+    /// Whether the log is sealed.
+    pub seals: bool,
 }
 
 impl Default for Settings {
@@ -73,6 +75,7 @@ impl Default for Settings {
             tombstones_kept_ms: None,
             log_bodies_kept_ms: None,
             cancel_idle_after_ms: None,
+            seals: true,
         }
     }
 }

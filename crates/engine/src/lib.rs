@@ -57,6 +57,7 @@ mod register;
 mod repeat;
 mod report;
 mod run;
+pub mod seal_check;
 pub mod service;
 mod settle;
 mod shutdown;

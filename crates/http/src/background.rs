@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use windlass_core::Who;
 use windlass_engine::Shutdown;
 use windlass_engine::service::{
-    Dispatcher, Follower, IdleCanceller, Leader, Publishers, Publishing, Retention, Scheduler, StatsReader,
-    Sweeper, TriggerProcessor,
+    Dispatcher, Follower, IdleCanceller, Leader, Publishers, Publishing, Retention, Scheduler, SealReader,
+    StatsReader, Sweeper, TriggerProcessor,
 };
 use windlass_store::fresh;
 
@@ -70,8 +70,8 @@ async fn tidy(app: Arc<App>) {
     }
 }
 
-/// Fires schedules, assigns jobs of push queues, processes kept events of triggers, adds up the feed, carries events to where
-/// subscriptions say, removes finished jobs whose time is over and cancels idle ones, while this server leads.
+/// Fires schedules, assigns jobs of push queues, processes kept events of triggers, adds up the feed and seals it, carries events to
+/// where subscriptions say, removes finished jobs whose time is over and cancels idle ones, while this server leads.
 async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
     let name: String = fresh::random::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
     let Ok(holder) = Who::try_from(format!("server-{name}")) else { return };
@@ -81,6 +81,7 @@ async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
     let triggers = TriggerProcessor::new(Arc::clone(&app.store), leader.leading());
     let reader = StatsReader::new(Arc::clone(&app.store));
     let stats = Follower::new(Arc::clone(&app.store), leader.leading(), reader);
+    let seals = SealReader::new(Arc::clone(&app.store)).follow(leader.leading());
     let publishing = publishers.map(|made| Publishing::new(Arc::clone(&app.store), leader.leading(), made));
     let retention = Retention::new(Arc::clone(&app.store), leader.leading(), app.archive.clone());
     let idle = IdleCanceller::new(Arc::clone(&app.store), leader.leading());
@@ -96,6 +97,7 @@ async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
         dispatcher.run(ending()),
         triggers.run(ending()),
         stats.run(ending()),
+        seals.run(ending()),
         publish,
         retention.run(ending()),
         idle.run(ending())

@@ -58,6 +58,9 @@ pub(crate) struct SettingsWish {
     /// How long nothing happens to an unfinished job before it is cancelled; null is never.
     #[serde(default)]
     cancel_idle_after: Option<Span>,
+    /// Whether the log is sealed, so that a change of it behind the engine's back shows; yes.
+    #[serde(default)]
+    seals: Option<bool>,
 }
 
 /// How long some finished jobs are kept.
@@ -121,6 +124,7 @@ pub(crate) struct SettingsFields {
     tombstones_kept: Option<Span>,
     log_bodies_kept: Option<Span>,
     cancel_idle_after: Option<Span>,
+    seals: bool,
 }
 
 /// How long some finished jobs are kept.
@@ -178,6 +182,7 @@ impl SettingsShape {
                 tombstones_kept: settings.tombstones_kept_ms.map(Span::from_ms),
                 log_bodies_kept: settings.log_bodies_kept_ms.map(Span::from_ms),
                 cancel_idle_after: settings.cancel_idle_after_ms.map(Span::from_ms),
+                seals: settings.seals,
             },
             version,
             changed_at: changed.as_ref().map(|(at, _)| Time(*at)),
@@ -211,6 +216,7 @@ pub(crate) async fn put(call: Call) -> Reply {
         tombstones_kept_ms: wish.tombstones_kept.map(Span::ms),
         log_bodies_kept_ms: wish.log_bodies_kept.map(Span::ms),
         cancel_idle_after_ms: wish.cancel_idle_after.map(Span::ms),
+        seals: wish.seals.unwrap_or(usual.seals),
     };
     let request = PutSettings { settings, expected_version, actor: call.actor() };
     let state = call.store().put_settings(request, None).await??;

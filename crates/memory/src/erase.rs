@@ -2,8 +2,8 @@
 
 use crate::state::State;
 use windlass_core::erase::Erasure;
-use windlass_core::{Answer, Done, LogPart, Refusal, Timestamp};
-use windlass_store::Erase;
+use windlass_core::{Answer, Done, Event, LogPart, Refusal, Timestamp};
+use windlass_store::{Erase, EventHash};
 
 impl State {
     /// Erases, and leaves an event that says so.
@@ -12,7 +12,8 @@ impl State {
         let moved = entry.log_parts.last().map_or(0, |part| part.last);
         let last = entry.lines.last().map_or(moved, |line| line.n);
         let has_lines = last > 0 && !entry.log_parts.iter().any(|part| part.is_erased() && part.last == last);
-        let (changed, step) = match request.decide(&entry.job, &entry.events, has_lines, now)? {
+        let hashes: Vec<EventHash> = entry.events.iter().map(Event::hash).collect();
+        let (changed, step) = match request.decide(&entry.job, &entry.events, &hashes, has_lines, now)? {
             Erasure::Already(version) => return Ok(Done::Already(version)),
             Erasure::Write { changed, step } => (changed, *step),
         };

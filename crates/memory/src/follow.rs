@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use windlass_core::stats::RollupKey;
 use windlass_core::{Fingerprint, Name, Refusal, Timestamp};
 use windlass_store::{
-    Advance, Findings, Gauge, ListProblems, Place, Problem, ProblemView, PutProblem, ROLLUPS_MAX, ReadGauges,
-    ReadRollups, RebuildStats, Resolution, Rollup,
+    Advance, Findings, Gauge, ListProblems, LogSeal, Place, Problem, ProblemView, PutProblem, ROLLUPS_MAX,
+    ReadGauges, ReadRollups, RebuildStats, Resolution, Rollup,
 };
 
 /// What readers keep here.
@@ -87,6 +87,8 @@ impl State {
         let Some(place) = request.decide(self.terms.get(&request.term), before, now)? else {
             return before.cloned().ok_or(Refusal::NotFound);
         };
+        let last = self.sealed.chain.last().map(LogSeal::head);
+        self.sealed.chain.extend(request.seal(last.as_ref(), now));
         self.kept.write(&request.findings, now);
         self.kept.places.insert(request.reader, place.clone());
         Ok(place)

@@ -22,6 +22,7 @@
 //! | the feed | `feed` |
 //! | readers of the feed, stats, problems | `follow` |
 //! | archive, purge | `retention` |
+//! | seals over the log | `seals` |
 //! | queues, workers, audit, access keys, answers | `registry` |
 //!
 //! What is never known here: a database, a file, a worker, HTTP. When the process ends, everything is gone.
@@ -44,6 +45,7 @@ mod rates;
 mod registry;
 mod retention;
 mod schedule;
+mod seals;
 mod settings;
 mod settle;
 mod state;

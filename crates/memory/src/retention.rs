@@ -85,6 +85,7 @@ impl State {
         }
         let gone = self.entries.remove(&id).ok_or(Refusal::NotFound)?;
         self.index.replace(Some(&gone.job), None);
+        self.sealed.removals.insert((id, version), now);
         match archive {
             Some(archive) => {
                 let (status, finished_at) = (gone.job.status, gone.job.finished_at);

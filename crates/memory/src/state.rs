@@ -114,6 +114,8 @@ pub(crate) struct State {
     pub terms: BTreeMap<Name, Term>,
     /// What readers of the feed keep.
     pub kept: crate::follow::Kept,
+    /// Seals over the log, and removals.
+    pub sealed: crate::seals::Sealed,
     /// Queues with a setting.
     pub queues: BTreeMap<Name, Queue>,
     /// What starts of queues with rates have paid for, per lane.
@@ -159,6 +161,7 @@ impl State {
             purged_seq: 0,
             terms: BTreeMap::new(),
             kept: crate::follow::Kept::default(),
+            sealed: crate::seals::Sealed::default(),
             queues: BTreeMap::new(),
             buckets: BTreeMap::new(),
             lane_places: windlass_store::LanePlaces::default(),

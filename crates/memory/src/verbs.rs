@@ -139,6 +139,12 @@ verbs! {
         log_parts(JobId) -> Vec<LogPart>;
         erase(Erase) -> Answer;
     }
+    Seals {
+        seals(ReadSeals) -> Vec<LogSeal>;
+        last_seal(()) -> Option<LogSeal>;
+        event_hashes(Vec<EventKey>) -> Vec<Option<EventHash>>;
+        removals(Vec<JobId>) -> Vec<Removal>;
+    }
     Registry {
         put_queue(PutQueue) -> Result<(), Refusal>;
         pause_queue(PauseQueue) -> ();

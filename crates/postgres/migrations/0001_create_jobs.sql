@@ -273,6 +273,26 @@ CREATE TABLE windlass.tombstones (
 );
 CREATE INDEX tombstones_age ON windlass.tombstones (purged_at);
 
+-- Which jobs were removed, at which version: what seals over their logs are checked by.
+CREATE TABLE windlass.removals (
+  job_id     uuid        NOT NULL,
+  version    bigint      NOT NULL,
+  removed_at timestamptz NOT NULL,
+  PRIMARY KEY (job_id, version)
+);
+
+-- Hashes over the log, each chained to the one before; made by the reader of that name.
+CREATE TABLE windlass.seals (
+  number      bigint      NOT NULL PRIMARY KEY,
+  at          timestamptz NOT NULL,
+  store_id    bigint      NOT NULL,
+  incarnation int         NOT NULL,
+  body        bytea       NOT NULL,         -- jobs, versions and hashes of the events, packed
+  hash        bytea       NOT NULL CHECK (length(hash) = 32)
+);
+-- Hashes do not become smaller by being packed.
+ALTER TABLE windlass.seals ALTER COLUMN body SET STORAGE EXTERNAL;
+
 -- Jobs by the clock.
 CREATE TABLE windlass.schedules (
   name    text COLLATE "C" NOT NULL PRIMARY KEY,
@@ -611,6 +631,17 @@ COMMENT ON COLUMN windlass.tombstones.status IS 'How it had ended.';
 COMMENT ON COLUMN windlass.tombstones.finished_at IS 'When it had ended.';
 COMMENT ON COLUMN windlass.tombstones.archive IS 'Which part of the archive holds it.';
 COMMENT ON COLUMN windlass.tombstones.purged_at IS 'When it was removed.';
+COMMENT ON TABLE windlass.removals IS 'Which finished jobs were removed: what seals over their logs are checked by.';
+COMMENT ON COLUMN windlass.removals.job_id IS 'Which job.';
+COMMENT ON COLUMN windlass.removals.version IS 'Its last version.';
+COMMENT ON COLUMN windlass.removals.removed_at IS 'When it was removed.';
+COMMENT ON TABLE windlass.seals IS 'Hashes over the log, each chained to the one before; made from the feed by the reader seals.';
+COMMENT ON COLUMN windlass.seals.number IS 'Its place in the chain: 1, 2, 3 without a gap.';
+COMMENT ON COLUMN windlass.seals.at IS 'When it was made.';
+COMMENT ON COLUMN windlass.seals.store_id IS 'In which store.';
+COMMENT ON COLUMN windlass.seals.incarnation IS 'In which incarnation of it.';
+COMMENT ON COLUMN windlass.seals.body IS 'Jobs, versions and hashes of the sealed events, packed.';
+COMMENT ON COLUMN windlass.seals.hash IS 'SHA-256 over all of this and the hash of the seal before.';
 COMMENT ON TABLE windlass.subscriptions IS 'What carries events out of the store.';
 COMMENT ON COLUMN windlass.subscriptions.name IS 'Its name.';
 COMMENT ON COLUMN windlass.subscriptions.state IS 'The whole subscription, as JSON.';

@@ -65,6 +65,7 @@ const WRITES: &[(&str, &str)] = &named![
     "put_queue",
     "put_rollups",
     "put_schedule",
+    "put_seal",
     "put_settings",
     "put_subscription",
     "put_term",

@@ -17,7 +17,8 @@ impl Tx<'_> {
         let last = self.one(sql!("last_log"), params![uuid(job.id)], number).await?.unwrap_or_default();
         let is_erased = |part: &LogPart| part.is_erased() && part.last == last;
         let has_lines = last > 0 && !self.log_parts(&job.id, None).await?.iter().any(is_erased);
-        let (changed, step) = match granted!(request.decide(&job, &log, has_lines, now)) {
+        let hashes = self.stored_hashes(&log).await?;
+        let (changed, step) = match granted!(request.decide(&job, &log, &hashes, has_lines, now)) {
             Erasure::Already(version) => return Ok(Ok(Done::Already(version))),
             Erasure::Write { changed, step } => (changed, *step),
         };

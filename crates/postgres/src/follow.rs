@@ -155,6 +155,8 @@ impl Tx<'_> {
         };
         self.write_findings(&request.findings, now).await?;
         self.put_place(&place, before.is_some()).await?;
+        // Behind the place: a reader's first move has nothing to lock, and the second one fails there.
+        self.put_seal(request, now).await?;
         Ok(Ok(place))
     }
 

@@ -41,6 +41,7 @@ mod registry;
 mod retention;
 mod row;
 mod schedule;
+mod seals;
 mod settings;
 mod settle;
 mod signatures;

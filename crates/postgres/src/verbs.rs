@@ -184,6 +184,12 @@ verbs! {
         read archive(ReadArchive) -> Vec<Archived> = archive;
         read purged(JobId) -> Option<Tombstone> = purged;
     }
+    Seals {
+        read seals(ReadSeals) -> Vec<LogSeal> = seals;
+        read last_seal(()) -> Option<LogSeal> = last_seal;
+        read event_hashes(Vec<EventKey>) -> Vec<Option<EventHash>> = event_hashes;
+        read removals(Vec<JobId>) -> Vec<Removal> = removals;
+    }
     Registry {
         write pause_queue(PauseQueue) -> ();
         write put_settings(PutSettings) -> Result<SettingsState, Refusal>;

@@ -13,6 +13,7 @@ use windlass_core::unique::{Policy, Scope};
 use windlass_core::wait::ApprovalStatus;
 use windlass_core::{Actor, EventKind, JobId, Refusal, Status, Unique};
 use windlass_postgres::Options;
+use windlass_store::Purge;
 
 /// A fresh store, and the hand of its owner at a prompt.
 async fn place() -> (Bed, Client, Database) {
@@ -438,6 +439,37 @@ fn history_is_append_only() {
             }
             bed.is_unchanged(&before).await;
         }
+    });
+}
+
+/// M7: neither seals nor what is known of removed jobs is changed, removed or added to by hand.
+#[test]
+fn seals_and_removals_are_not_written_by_hand() {
+    wait_for(async {
+        let (bed, hand, _database) = place().await;
+        let job = bed.a_job_that_is(Status::Cancelled, 0).await;
+        let gone = bed.a_job_that_is(Status::Cancelled, 0).await;
+        let version = bed.row(gone).await.version;
+        let purge = Purge { jobs: vec![(gone, version)], archive: None };
+        assert_eq!(bed.store.purge(purge, None).await, Ok(vec![Ok(())]));
+        bed.seals(job).await;
+        for table in ["windlass.seals", "windlass.removals"] {
+            for sql in [
+                format!("DELETE FROM {table}"),
+                format!("TRUNCATE {table}"),
+                format!("INSERT INTO {table} SELECT * FROM {table}"),
+            ] {
+                let (code, said) = said(&hand.batch_execute(&sql).await.expect_err("refused"));
+                assert!(code.starts_with("WL00"), "{sql}: {said}");
+            }
+        }
+        for change in ["seals SET body = ''", "removals SET version = 9"] {
+            let sql = format!("UPDATE windlass.{change}");
+            let (code, said) = said(&hand.batch_execute(&sql).await.expect_err("refused"));
+            assert!(code == "WL003" && said.contains("append-only"), "{said}");
+        }
+        let kept = bed.store.removals(vec![gone], None).await.expect("the store answers");
+        assert_eq!(kept.len(), 1);
     });
 }
 

@@ -182,6 +182,24 @@ CREATE TABLE tombstones (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tombstones_age ON tombstones (purged_at);
 
+-- Which jobs were removed, at which version: what seals over their logs are checked by.
+CREATE TABLE removals (
+  job_id     BLOB    NOT NULL,
+  version    INTEGER NOT NULL,
+  removed_at INTEGER NOT NULL,
+  PRIMARY KEY (job_id, version)
+) STRICT, WITHOUT ROWID;
+
+-- Hashes over the log, each chained to the one before; made by the reader of that name.
+CREATE TABLE seals (
+  number      INTEGER NOT NULL PRIMARY KEY,
+  at          INTEGER NOT NULL,
+  store_id    INTEGER NOT NULL,
+  incarnation INTEGER NOT NULL,
+  body        BLOB    NOT NULL,             -- jobs, versions and hashes of the events, packed
+  hash        BLOB    NOT NULL CHECK (length(hash) = 32)
+) STRICT;
+
 -- Jobs by the clock. state is the whole schedule, as JSON.
 CREATE TABLE schedules (
   name    TEXT NOT NULL PRIMARY KEY,

@@ -14,7 +14,8 @@ impl Tx<'_, '_> {
         let last: i64 = self.one(sql!("last_log"), [id], |r| Ok(r.get(0)?))?.unwrap_or(0);
         let is_erased = |part: &LogPart| part.is_erased() && part.last == last;
         let has_lines = last > 0 && !self.log_parts(job.id)?.iter().any(is_erased);
-        let (changed, step) = match granted!(request.decide(&job, &log, has_lines, now)) {
+        let hashes = self.stored_hashes(&log)?;
+        let (changed, step) = match granted!(request.decide(&job, &log, &hashes, has_lines, now)) {
             Erasure::Already(version) => return Ok(Ok(Done::Already(version))),
             Erasure::Write { changed, step } => (changed, *step),
         };

@@ -133,6 +133,7 @@ impl Tx<'_, '_> {
         let Some(place) = granted!(request.decide(term.as_ref(), before.as_ref(), now)) else {
             return Ok(before.ok_or(Refusal::NotFound));
         };
+        self.put_seal(request, now)?;
         self.write_findings(&request.findings, now)?;
         self.put_place(&place)?;
         Ok(Ok(place))

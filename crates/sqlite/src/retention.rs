@@ -109,6 +109,8 @@ impl Tx<'_, '_> {
             let tombstone = (id.as_bytes(), job.status.as_str(), finished_at, archive, now.as_micros());
             self.execute(sql!("purge_to_tombstone"), tombstone)?;
         }
+        let removal = (id.as_bytes(), version, now.as_micros());
+        self.execute(sql!("purge_to_removal"), removal)?;
         self.execute(sql!("purge_begin"), [id.as_bytes()])?;
         for statement in [
             sql!("purge_job_events"),

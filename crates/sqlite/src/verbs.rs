@@ -148,6 +148,12 @@ verbs! {
         read archive(wish: ReadArchive) -> Vec<Archived> = |db, now| db.archive(wish);
         read purged(id: JobId) -> Option<Tombstone> = |db, now| db.purged(id);
     }
+    Seals {
+        read seals(wish: ReadSeals) -> Vec<LogSeal> = |db, now| db.seals(wish);
+        read last_seal(none: ()) -> Option<LogSeal> = |db, now| db.last_seal();
+        read event_hashes(keys: Vec<EventKey>) -> Vec<Option<EventHash>> = |db, now| db.event_hashes(&keys);
+        read removals(jobs: Vec<JobId>) -> Vec<Removal> = |db, now| db.removals(&jobs);
+    }
     Registry {
         write put_queue(request: PutQueue) -> Result<(), Refusal>;
         write pause_queue(request: PauseQueue) -> ();

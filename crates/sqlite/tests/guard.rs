@@ -459,6 +459,35 @@ fn history_is_not_written_by_hand() {
     });
 }
 
+/// M7: neither seals nor what is known of removed jobs is changed, removed or added to by hand.
+#[test]
+fn seals_and_removals_are_not_written_by_hand() {
+    wait_for(async {
+        let place = Place::new();
+        let (bed, hand) = (place.bed(), place.hand());
+        let job = bed.a_job_that_is(Status::Cancelled, 0).await;
+        let gone = bed.a_job_that_is(Status::Cancelled, 0).await;
+        let version = bed.row(gone).await.version;
+        let purge = Purge { jobs: vec![(gone, version)], archive: None };
+        assert_eq!(bed.store.purge(purge, None).await, Ok(vec![Ok(())]));
+        bed.seals(job).await;
+        for table in ["seals", "removals"] {
+            let key = if table == "seals" { "number" } else { "version" };
+            for sql in [
+                format!("UPDATE {table} SET {key} = {key} + 1"),
+                format!("DELETE FROM {table}"),
+                format!("INSERT INTO {table} SELECT * FROM {table}"),
+                format!("REPLACE INTO {table} SELECT * FROM {table}"),
+            ] {
+                let said = hand.execute(&sql, ()).expect_err("refused").to_string();
+                assert!(said.contains("never") || said.contains("not by hand"), "{sql}: {said}");
+            }
+        }
+        let kept = bed.store.removals(vec![gone], None).await.expect("the store answers");
+        assert_eq!(kept.len(), 1);
+    });
+}
+
 /// M1, M7: rows enter and leave only through the engine.
 #[test]
 fn jobs_are_neither_inserted_nor_deleted_by_hand() {

@@ -51,6 +51,7 @@ pub trait Store:
     + Subscriptions
     + Stats
     + Retention
+    + Seals
     + Registry
     + std::fmt::Debug
 {
@@ -68,6 +69,7 @@ impl<T> Store for T where
         + Subscriptions
         + Stats
         + Retention
+        + Seals
         + Registry
         + std::fmt::Debug
 {
@@ -413,6 +415,19 @@ pub trait Retention: Send + Sync {
     async fn log_parts(&self, request: JobId, now: Now) -> StoreResult<Vec<LogPart>>;
     /// Erases what a finished job was given, found and printed, and leaves an event that says so. A repeat changes nothing.
     async fn erase(&self, request: Erase, now: Now) -> StoreResult<Answer>;
+}
+
+/// Seals over the log, and what there is to check them by. They are written by [`Readers::advance`].
+#[async_trait]
+pub trait Seals: Send + Sync {
+    /// A stretch of the chain, upwards.
+    async fn seals(&self, request: ReadSeals, now: Now) -> StoreResult<Vec<LogSeal>>;
+    /// The end of the chain; none while nothing is sealed.
+    async fn last_seal(&self, request: (), now: Now) -> StoreResult<Option<LogSeal>>;
+    /// The hash of each of these events as it is stored, at most 1,000; none of one that is not there.
+    async fn event_hashes(&self, request: Vec<EventKey>, now: Now) -> StoreResult<Vec<Option<EventHash>>>;
+    /// When jobs with these ids were removed, as often as they were.
+    async fn removals(&self, request: Vec<JobId>, now: Now) -> StoreResult<Vec<Removal>>;
 }
 
 /// What surrounds jobs: queues, settings, workers, audit, access keys, remembered answers.

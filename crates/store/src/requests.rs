@@ -20,6 +20,7 @@ pub use windlass_core::schedule::{
     Applied, ApplySchedules, FireSchedule, MissedLimits, PauseSchedule, PutSchedule, RemoveSchedule,
     ScheduleState,
 };
+pub use windlass_core::seal::{EventHash, LogSeal, Removal, SealHead, SealedEvent};
 pub use windlass_core::settings::{PutSettings, SettingsState};
 pub use windlass_core::stats::{Gauge, Resolution, Rollup};
 pub use windlass_core::subscription::{
@@ -529,6 +530,18 @@ pub struct ProblemView {
 }
 
 // ---- retention
+
+/// An event by its job and version.
+pub type EventKey = (JobId, Version);
+
+/// A stretch of the chain of seals.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadSeals {
+    /// Behind the seal with this number.
+    pub after: i64,
+    /// At most 100: one may have 34 kB.
+    pub limit: usize,
+}
 
 /// Finished jobs to archive.
 #[derive(Debug, Clone, Copy)]

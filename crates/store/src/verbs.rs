@@ -106,6 +106,12 @@ macro_rules! every_verb {
                 log_parts(JobId) -> Vec<LogPart>;
                 erase(Erase) -> Answer;
             }
+            Seals {
+                seals(ReadSeals) -> Vec<LogSeal>;
+                last_seal(()) -> Option<LogSeal>;
+                event_hashes(Vec<EventKey>) -> Vec<Option<EventHash>>;
+                removals(Vec<JobId>) -> Vec<Removal>;
+            }
             Registry {
                 put_queue(PutQueue) -> Result<(), Refusal>;
                 pause_queue(PauseQueue) -> ();

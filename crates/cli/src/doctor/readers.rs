@@ -3,13 +3,19 @@
 use super::{Finding, ago, ok, warning};
 use crate::fail::Outcome;
 use std::sync::Arc;
+use windlass_core::seal::SEALS;
 use windlass_store::{ReadFeed, Store, fresh};
 
 /// Looks at what each reader has not read yet.
 pub async fn look(store: &Arc<dyn Store>, late_ms: i64) -> Outcome<Vec<Finding>> {
     let now = fresh::wall_clock();
     let mut findings = Vec::new();
+    let seals = store.settings((), None).await?.settings.seals;
     for place in store.places((), None).await? {
+        if place.reader.as_str() == SEALS && !seals {
+            // It is switched off, and stands still.
+            continue;
+        }
         let reader = &place.reader;
         let read = ReadFeed { after: place.cursor, limit: 1, payloads: false };
         findings.push(match store.feed(read, None).await? {

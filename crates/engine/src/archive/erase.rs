@@ -7,7 +7,7 @@ use super::segment::{PACKED, pack, unpack};
 use super::{Archive, ArchiveError};
 use std::io;
 use windlass_core::erase::{Erase, Erasure};
-use windlass_core::{JobId, LogPart, Timestamp};
+use windlass_core::{Event, JobId, LogPart, Timestamp};
 use windlass_store::Archived;
 
 /// What becomes of the lines of an erased job.
@@ -81,7 +81,9 @@ fn erased_line(one: &str, wish: &Erase, now: Timestamp) -> io::Result<String> {
     let Archived { job, mut events, logs, log_parts } = read(one).map_err(wrong)?;
     let has_lines = !logs.is_empty() || log_parts.iter().any(|part| !part.is_erased());
     let wish = Erase { expected_version: None, ..wish.clone() };
-    let decided = wish.decide(&job, &events, has_lines, now).map_err(|refusal| wrong(refusal.to_string()))?;
+    let hashes: Vec<_> = events.iter().map(Event::hash).collect();
+    let decided =
+        wish.decide(&job, &events, &hashes, has_lines, now).map_err(|refusal| wrong(refusal.to_string()))?;
     let Erasure::Write { changed, step } = decided else { return Ok(one.to_owned()) };
     for less in changed {
         if let Some(event) = events.iter_mut().find(|event| event.version == less.version) {

@@ -47,6 +47,11 @@ pub trait Reader: Send {
     /// Deals with events, and answers what is to be written when the place moves behind them.
     fn read(&mut self, events: &[FeedEvent]) -> impl Future<Output = StoreResult<Findings>> + Send;
 
+    /// Whether it is to read on now. Its place stays while it is not.
+    fn is_wanted(&mut self) -> impl Future<Output = bool> + Send {
+        async { true }
+    }
+
     /// Is asked between pages for what does not come from events. It must be as good twice as once.
     fn look(&mut self) -> impl Future<Output = StoreResult<Option<Findings>>> + Send {
         async { Ok(None) }
@@ -129,6 +134,9 @@ impl<R: Reader> Follower<R> {
 
     /// Follows under an epoch, until the place was moved by another or the store does not answer.
     async fn follow(&mut self, epoch: i64) -> StoreResult<()> {
+        if !self.reader.is_wanted().await {
+            return Ok(());
+        }
         let place = self.store.place(self.reader.name(), None).await?;
         self.reader.begin(place.as_ref());
         let kept = place.as_ref().and_then(|place| place.cursor.clone());
@@ -141,6 +149,9 @@ impl<R: Reader> Follower<R> {
         }
         let mut hints = self.store.hints().feed;
         loop {
+            if !self.reader.is_wanted().await {
+                return Ok(());
+            }
             let Some(page) = self.next(epoch, &mut stand).await? else { return Ok(()) };
             let is_full = page.events.len() == self.page;
             if let Some(last) = page.events.last() {

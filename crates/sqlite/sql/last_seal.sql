@@ -1,0 +1,2 @@
+-- The end of the chain of seals.
+SELECT number, at, store_id, incarnation, body, hash FROM seals ORDER BY number DESC LIMIT 1

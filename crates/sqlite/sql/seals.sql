@@ -1,0 +1,3 @@
+-- A stretch of the chain of seals, upwards.
+-- ?1 after  ?2 limit
+SELECT number, at, store_id, incarnation, body, hash FROM seals WHERE number > ?1 ORDER BY number LIMIT ?2
