@@ -21,6 +21,7 @@ pub mod feed;
 pub mod flow;
 pub mod follow;
 pub mod hand;
+pub mod holds;
 pub mod idle;
 pub mod lanes;
 pub mod lease;
@@ -84,6 +85,7 @@ macro_rules! suite {
         $crate::hand_laws!($($make)*);
         $crate::lanes_laws!($($make)*);
         $crate::rates_laws!($($make)*);
+        $crate::holds_laws!($($make)*);
         $crate::lease_laws!($($make)*);
         $crate::limit_laws!($($make)*);
         $crate::settle_laws!($($make)*);

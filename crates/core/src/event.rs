@@ -229,6 +229,9 @@ details! {
         /// Whether nobody gave it back: its lease was over, which counts as a crash.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         lost: bool,
+        /// Until when its key is held, or its queue if it has no key: what it calls refused it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held_until: Option<Timestamp>,
     }
     /// Detail of [`EventKind::JobFailed`].
     Failed {
@@ -340,6 +343,9 @@ details! {
         stage: Option<String>,
         /// The whole metadata after the merge, if it changed.
         metadata: Option<Metadata>,
+        /// Units of its rates that it cost beside those it was started for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        charged: Option<i32>,
     }
     /// Detail of [`EventKind::JobApprovalAsked`].
     ApprovalAsked {

@@ -55,6 +55,10 @@ pub struct QueueLimits {
     /// Rules for keys. Once it is there, even without a rule in it, keys take turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lanes: Option<Lanes>,
+    /// Whether it, or one of its keys, may be held: see [`LaneHold`](crate::hold::LaneHold). No setting: the first hold sets
+    /// it, and a claim that finds none takes it away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
 }
 
 /// Rules for the keys of a queue.
@@ -95,9 +99,19 @@ impl LaneRule {
 }
 
 impl QueueLimits {
-    /// Whether there is no rule.
+    /// Whether there is a rule.
+    pub fn has_rules(&self) -> bool {
+        self.concurrency.is_some() || self.rate.is_some() || self.lanes.is_some()
+    }
+
+    /// Whether there is neither a rule nor a hold.
     pub fn is_empty(&self) -> bool {
-        self.concurrency.is_none() && self.rate.is_none() && self.lanes.is_none()
+        !self.has_rules() && !self.held
+    }
+
+    /// Whether keys take turns: there are rules for them, or one of them may be held.
+    pub fn takes_turns(&self) -> bool {
+        self.lanes.is_some() || self.held
     }
 
     /// Whether the queue or a key has a rate.
@@ -127,7 +141,7 @@ impl QueueLimits {
 
     /// The lane in which these rules count a job.
     pub fn lane(&self, lane: Option<Lane>) -> Lane {
-        lane.filter(|_| self.lanes.is_some()).unwrap_or(Lane::PLAIN)
+        lane.filter(|_| self.takes_turns()).unwrap_or(Lane::PLAIN)
     }
 
     /// How many jobs of a key may run at once; none if as many as there are.

@@ -24,7 +24,7 @@ impl State {
             if request.queues[..place].contains(queue) || !self.is_open(queue) {
                 continue;
             }
-            if let Some(flow) = self.flow(queue).cloned() {
+            if let Some(flow) = self.settled_flow(queue, now) {
                 self.claim_laned(queue, &flow, &request, max, now, &mut claimed);
                 continue;
             }

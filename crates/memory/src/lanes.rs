@@ -1,13 +1,13 @@
 //! Queues with rules: how many of their jobs run at once, and whose turn it is.
 
 use crate::index::id_of;
-use crate::state::State;
+use crate::state::{State, page};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use windlass_core::lane::{Held, Turns};
 use windlass_core::limits::{LANED_CLAIM_MAX, PRIORITY_MAX, PRIORITY_MIN};
-use windlass_core::{Job, JobId, Lane, Name, Order, QueueLimits, Status, Timestamp};
-use windlass_store::{ClaimMany, Claimed};
+use windlass_core::{Job, JobId, Key, Lane, Name, Order, QueueLimits, Status, Timestamp};
+use windlass_store::{ClaimMany, Claimed, LaneState, ListLanes};
 
 impl State {
     /// The rules of a queue, if it has any.
@@ -60,6 +60,31 @@ impl State {
         if request.from.is_none() {
             self.lane_places.end(queue, turns.from());
         }
+    }
+
+    /// The keys of a queue that take turns.
+    pub fn lanes(&mut self, request: ListLanes, now: Timestamp) -> Vec<LaneState> {
+        let queue = &request.queue;
+        let Some(flow) = self.flow(queue).filter(|flow| flow.takes_turns()) else { return Vec::new() };
+        let (held, rates) = (self.held_of(queue, flow), self.rates(queue, flow, now));
+        let mut lanes = BTreeMap::<Lane, (Option<Key>, i64)>::new();
+        let kept = self.buckets.iter().filter(|((of, _), bucket)| of == queue && bucket.counts_at(now));
+        lanes.extend(kept.map(|((_, lane), _)| (*lane, (None, 0))));
+        for entry in self.entries.values().filter(|entry| entry.job.queue == *queue) {
+            let (job, key) = (&entry.job, entry.facts().and_then(|facts| facts.key.clone()));
+            if let Some(lane) = job.lane.filter(|_| job.takes_slot() || job.due_at.is_some()) {
+                let (of, due) = lanes.entry(lane).or_default();
+                *of = key;
+                *due += i64::from(!job.takes_slot() && job.is_due(now));
+            }
+        }
+        let state = |(lane, (key, due))| LaneState::of(lane, key, due, &held, rates.as_ref());
+        lanes
+            .into_iter()
+            .filter(|(lane, _)| *lane > request.after)
+            .take(page(request.limit))
+            .map(state)
+            .collect()
     }
 
     fn with_slot(&self, queue: &Name) -> impl Iterator<Item = &Job> {

@@ -202,12 +202,13 @@ impl Tx<'_> {
             let has_rules = self.queue(queue).await?.is_some_and(|set| set.flow.is_some());
             return Ok(if has_rules { Laned::Busy } else { Laned::Plain });
         };
+        let now = self.now().await?;
+        let set = self.without_old_holds(set, now).await?;
         let Some(flow) = &set.flow else { return Ok(Laned::Plain) };
         let mut handed = Handed { from, ..Handed::default() };
         if !set.is_open() {
             return Ok(Laned::Handed(handed));
         }
-        let now = self.now().await?;
         let mut paying = self.paying(queue, flow, now).await?;
         let lost = self.lost_of(queue, request, want + passed.len(), now).await?;
         self.learn_costs(&mut paying, lost.iter().copied()).await?;
@@ -307,7 +308,7 @@ impl Tx<'_> {
         let look = Look { tx: self, queue, priority, request, now };
         let wants = turns.wants();
         let mut heads = BTreeMap::new();
-        if flow.lanes.is_none() {
+        if !flow.takes_turns() {
             look.plain(true, wants, &mut heads, slots).await?;
             self.learn_costs(paying, heads.values().flatten().copied()).await?;
             return Ok(heads.into_iter().collect());

@@ -6,11 +6,12 @@ use crate::rates::Costs;
 use crate::row;
 use std::cmp::Reverse;
 use windlass_core::decide::{Command, decide};
+use windlass_core::hold::LANE_DUE_CAP;
 use windlass_core::lane::{Held, Turns};
 use windlass_core::limits::{LANED_CLAIM_MAX, LANED_LOOK_MAX, PRIORITY_MAX, PRIORITY_MIN};
 use windlass_core::rate::Rates;
-use windlass_core::{Job, JobId, Lane, Name, QueueLimits, Status, Timestamp};
-use windlass_store::{ClaimMany, Claimed, LanePlaces};
+use windlass_core::{Job, JobId, Key, Lane, Name, QueueLimits, Status, Timestamp};
+use windlass_store::{ClaimMany, Claimed, LanePlaces, LaneState, ListLanes};
 
 /// The first jobs of a lane.
 type Heads = (Lane, Vec<JobId>);
@@ -21,6 +22,20 @@ impl Db<'_> {
         let count = |r: &rusqlite::Row<'_>| Ok((Lane::from_number(r.get(0)?), r.get::<_, i64>(1)?));
         let counts = self.all(sql!("slots"), [queue.as_str()], count)?;
         Ok(counts.into_iter().map(|(lane, n)| (flow.lane(Some(lane)), n)).collect())
+    }
+
+    /// The keys of a queue that take turns.
+    pub(crate) fn lanes(&self, request: &ListLanes, now: Timestamp) -> Tried<Vec<LaneState>> {
+        let queue = &request.queue;
+        let flow = self.queue(queue)?.and_then(|queue| queue.flow).filter(QueueLimits::takes_turns);
+        let Some(flow) = flow else { return Ok(Vec::new()) };
+        let (held, rates) = (self.slots(queue, &flow)?, self.rates(queue, &flow, now)?);
+        let (after, limit) = (request.after.number(), crate::list::page(request.limit));
+        let params = (queue.as_str(), after, limit, now.as_micros(), LANE_DUE_CAP + 1);
+        self.all(sql!("lanes"), params, |r| {
+            let key = r.get::<_, Option<String>>(1)?.and_then(|key| Key::try_from(key).ok());
+            Ok(LaneState::of(Lane::from_number(r.get(0)?), key, r.get(2)?, &held, rates.as_ref()))
+        })
     }
 
     /// Whether a job that is not held finds a slot; one that is has it.
@@ -127,7 +142,7 @@ struct Look<'a, 'c, 'd> {
 impl Look<'_, '_, '_> {
     /// Lanes with room and a due job that can be paid for, in the order of their turns, as many and as deep as a claim needs.
     fn heads(&mut self, flow: &QueueLimits, turns: &mut Turns, costs: &mut Costs) -> Tried<Vec<Heads>> {
-        if flow.lanes.is_none() {
+        if !flow.takes_turns() {
             return Ok(vec![(Lane::PLAIN, self.plain(true, turns.wants(), costs)?)]);
         }
         let mut heads: Vec<Heads> = Vec::new();

@@ -59,6 +59,31 @@ pub enum QueuesCommand {
     Set(Box<QueueSettings>),
 }
 
+/// `windlass lanes`
+#[derive(Debug, Subcommand)]
+pub enum LanesCommand {
+    /// List the keys of a queue that take turns: what runs, waits and is held of each
+    #[command(after_help = "Example:\n  windlass lanes ls sync --limit 20")]
+    Ls {
+        /// Of which queue
+        queue: String,
+        /// Where the last page ended
+        #[arg(long)]
+        cursor: Option<String>,
+        /// At most so many
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+        limit: u16,
+    },
+    /// Let a held key go at once, or a held queue: neither a hold nor a debt keeps it any longer
+    #[command(after_help = "Examples:\n  windlass lanes release sync acme\n  windlass lanes release sync")]
+    Release {
+        /// Of which queue
+        queue: String,
+        /// Which key; the queue itself when left out
+        key: Option<String>,
+    },
+}
+
 /// A queue.
 #[derive(Debug, Args)]
 pub struct QueueArg {

@@ -82,6 +82,7 @@ pub enum End {
     Complete,
     Fail { permanent: bool, delay_ms: Option<i64> },
     Release(i64),
+    RateLimited(i64),
     TimeOut,
     Cancelled,
     Timer(i64),
@@ -146,6 +147,7 @@ pub enum Act {
         progress: Option<i64>,
         meta: bool,
         checkpoint: bool,
+        charge: Option<i32>,
         key: Option<usize>,
     },
     Step {
@@ -249,6 +251,10 @@ pub enum Act {
     PauseQueue {
         queue: usize,
         pause: bool,
+    },
+    ReleaseLane {
+        queue: usize,
+        key: Option<usize>,
     },
     PutQueue {
         queue: usize,
