@@ -1,13 +1,13 @@
 //! Keys and queues that are held because what their jobs call takes no more, and charges for what a job turned out to cost.
 
-use crate::lanes::{CLAIMERS, ids, put};
+use crate::lanes::{CLAIMERS, ids, in_order, put};
 use crate::{Bed, at, completes, is_invalid, key, name, report, stop, time, together, who};
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::lane::{LaneRule, Lanes};
 use windlass_core::{
     Actor, Done, EventKind, Filter, JobId, Lane, Outcome, QueueLimits, QueueMode, Rate, Refusal, Status,
 };
-use windlass_store::{Claimed, List, Now, Progress, ReleaseLane};
+use windlass_store::{Claimed, List, ListLanes, Now, Progress, ReleaseLane};
 
 /// This module's laws, as tests.
 #[macro_export]
@@ -29,6 +29,7 @@ macro_rules! holds_laws {
             a_charge_moves_the_buckets,
             a_charge_may_leave_a_debt,
             a_charge_is_checked_and_written_once,
+            the_keys_of_a_queue_are_listed,
         );
     };
 }
@@ -341,4 +342,31 @@ pub async fn a_charge_is_checked_and_written_once(bed: Bed) {
     let held = bed.claims_by_id(who("w").as_str(), plain, at(1_903)).await.expect("taken");
     bed.charges(&held, 5, at(1_904)).await;
     assert_eq!(bed.types(plain).await, ["job_created", "job_claimed", "job_progressed"]);
+}
+
+/// F17, F5: a page at a time, in the order of their lanes.
+pub async fn the_keys_of_a_queue_are_listed(bed: Bed) {
+    let read = async |after: Lane, limit: usize, ms: i64| {
+        let request = ListLanes { queue: name("default"), after, limit };
+        bed.store.lanes(request, at(ms)).await.expect("the store answers")
+    };
+    let a = bed.enqueues("a", 3, at(0)).await;
+    assert_eq!(read(Lane::PLAIN, 9, 0).await, [], "without rules keys take no turns");
+    bed.limits(rated(1, 1), at(0)).await;
+    bed.enqueues("b", 2, at(1)).await;
+    let c = bed.enqueues("c", 1, at(1)).await;
+    bed.a_job(at(1)).await;
+    bed.claims_by_id("w", a[0], at(2)).await.expect("a unit");
+    bed.is_limited(c[0], 5_000, at(3)).await;
+    let lanes = read(Lane::PLAIN, 9, 4).await;
+    let order: Vec<String> = lanes.iter().filter_map(|lane| Some(lane.key.as_ref()?.to_string())).collect();
+    assert_eq!(order, in_order(["a", "b", "c"]));
+    let of = |text: &str| lanes.iter().find(|lane| lane.key == Some(key(text))).expect("it is listed");
+    assert_eq!((of("a").running, of("a").due.n, of("a").held_until), (1, 2, None));
+    assert_eq!(of("a").next_at, Some(time(1_002)));
+    assert_eq!((of("b").running, of("b").due.n, of("b").next_at), (0, 2, None));
+    assert_eq!((of("c").running, of("c").due.n, of("c").held_until), (0, 1, Some(time(5_003))));
+    let first = read(Lane::PLAIN, 2, 4).await;
+    let rest = read(first[1].lane, 2, 4).await;
+    assert_eq!([first, rest].concat(), lanes);
 }

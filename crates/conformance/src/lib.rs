@@ -13,6 +13,7 @@ pub mod append;
 pub mod approve;
 pub mod assign;
 pub mod claim;
+pub mod debounce;
 pub mod dispatch;
 pub mod enqueue;
 pub mod erase;
@@ -86,6 +87,7 @@ macro_rules! suite {
         $crate::lanes_laws!($($make)*);
         $crate::rates_laws!($($make)*);
         $crate::holds_laws!($($make)*);
+        $crate::debounce_laws!($($make)*);
         $crate::lease_laws!($($make)*);
         $crate::limit_laws!($($make)*);
         $crate::settle_laws!($($make)*);

@@ -615,13 +615,27 @@ pub fn copy_log(log: Vec<Event>, to: JobId, payload: Option<&Payload>) -> Vec<Ev
             facts.parent_id = None;
             facts.unique = None;
             event.payload = payload.cloned().or(event.payload);
-        } else if matches!(event.what, EventKind::JobRedriven(_)) && payload.is_some() {
+        } else if matches!(event.what, EventKind::JobRedriven(_) | EventKind::JobReplaced(_))
+            && payload.is_some()
+        {
             // Another payload stands for every earlier one.
             event.payload = None;
         }
         event
     };
     log.into_iter().map(copy).collect()
+}
+
+/// A job that waits, with what a later request brought in its place.
+pub(crate) fn replace(
+    job: &Job,
+    actor: &Actor,
+    payload: Option<Payload>,
+    due_at: Timestamp,
+    now: Timestamp,
+) -> Move {
+    let what = EventKind::JobReplaced(event::Replaced { due_at });
+    Move::new(job, now.max(job.updated_at), actor.clone(), what).payload(payload).done()
 }
 
 /// The row of a new job that began with another's log up to a version.

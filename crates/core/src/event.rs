@@ -174,6 +174,8 @@ events! {
         JobCancelled(Cancelled) = "job_cancelled",
         /// An operator sent it back to the start of the line.
         JobRedriven(Redriven) = "job_redriven",
+        /// A later request took its place while it waited; the payload is that request's.
+        JobReplaced(Replaced) = "job_replaced",
         /// It began as the log of another job up to a version.
         JobForked(Forked) = "job_forked",
         /// Progress, stage, metadata or checkpoint; the payload is the checkpoint.
@@ -327,6 +329,11 @@ details! {
         due_at: Timestamp,
         /// Whether recorded steps are forgotten.
         from_start: bool,
+    }
+    /// Detail of [`EventKind::JobReplaced`].
+    Replaced {
+        /// From when it may run.
+        due_at: Timestamp,
     }
     /// Detail of [`EventKind::JobForked`].
     Forked {

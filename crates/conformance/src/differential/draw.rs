@@ -43,7 +43,7 @@ pub fn spec() -> impl Strategy<Value = Spec> {
     let last = (
         0..4usize,
         0..3usize,
-        weighted(0.4, (0..3usize, 0..5usize)),
+        weighted(0.4, (0..3usize, 0..6usize)),
         weighted(0.4, (place(), proptest::bool::weighted(0.3))),
         weighted(0.5, 0..3usize),
         weighted(0.3, node()),

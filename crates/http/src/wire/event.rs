@@ -145,6 +145,11 @@ fn facts_shape(facts: &Facts) -> Value {
                 hold["policy"] = "ttl".into();
                 hold["ttl"] = span(ms);
             }
+            Policy::Debounce(debounce) => {
+                hold["policy"] = "debounce".into();
+                hold["delay"] = span(debounce.delay_ms);
+                hold["max"] = span(debounce.max_ms);
+            }
             policy => hold["policy"] = policy.to_text().into(),
         }
         put("unique", hold);
