@@ -278,7 +278,8 @@ fn queues_are_given_rates_in_words() {
 #[test]
 fn keys_are_listed_and_jobs_debounced() {
     let bed = Bed::new();
-    bed.run(&["queues", "set", "sync", "--fair"]).ok();
+    let set = bed.run(&["queues", "set", "sync", "--fair", "--aging", "5m"]).ok().out;
+    assert!(set.contains("keys take turns, aging 5m"), "{set}");
     bed.enqueue(&["shop.sync", "--queue", "sync", "--key", "acme"]);
     let shown = bed.run(&["lanes", "ls", "sync"]).ok().out;
     assert!(shown.contains("acme") && shown.contains("HELD UNTIL"), "{shown}");

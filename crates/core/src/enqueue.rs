@@ -254,7 +254,7 @@ impl<'r, K: Known> Planner<'_, 'r, K> {
         let mine = Hold::take(job.id, unique, job.payload.as_ref(), self.now);
         let hold = self.known.hold(&key).map(|hold| hold.job);
         self.plan.freed.extend(hold);
-        let waits = |there: &&Job| there.status == Status::Pending && there.cancel_requested_at.is_none();
+        let waits = |there: &&Job| there.status == Status::Pending && there.attempt == 0;
         let Some(there) = hold.and_then(|id| self.known.parent(id)).filter(waits) else {
             self.plan.holds.insert(key, mine);
             return Ok(false);

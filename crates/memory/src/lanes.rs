@@ -46,11 +46,11 @@ impl State {
         let from = request.from.unwrap_or_else(|| self.lane_places.begin(queue));
         let held = self.held_of(queue, flow);
         let mut turns = Turns::new(flow, held, rates.clone(), from, most - claimed.len());
-        for priority in (PRIORITY_MIN as i32..=PRIORITY_MAX as i32).rev() {
+        for levels in flow.levels((PRIORITY_MIN as i32..=PRIORITY_MAX as i32).rev()) {
             if turns.wants() == 0 {
                 break;
             }
-            let waiting = self.waiting(queue, flow, priority, &request.kinds, now);
+            let waiting = self.waiting(queue, flow, &levels, &request.kinds, now);
             let cost = |id: &JobId| self.entry(*id).map_or(1, |entry| self.price(&entry.job).1);
             for id in turns.serve(waiting, cost) {
                 claimed.extend(self.hand_out_paid(id, &request.claim, &mut rates, now));
@@ -104,26 +104,34 @@ impl State {
         lost.into_iter().map(|(_, _, id)| id).collect()
     }
 
-    /// Due jobs of one priority that nobody holds, by lane.
+    /// Due jobs of some priorities that nobody holds, by lane.
     fn waiting(
         &self,
         queue: &Name,
         flow: &QueueLimits,
-        priority: i32,
+        levels: &[i32],
         kinds: &[Name],
         now: Timestamp,
     ) -> BTreeMap<Lane, Vec<JobId>> {
-        let (mut lanes, mut place) = (BTreeMap::<_, Vec<_>>::new(), None);
-        while let Some(next) = self.index.next_due(queue, priority, place.as_ref(), now) {
-            if let Some(entry) = self.entries.get(&id_of(next))
-                && entry.job.status != Status::Running
-                && of(kinds, &entry.job)
-            {
-                lanes.entry(flow.lane(entry.job.lane)).or_default().push(entry.job.id);
+        let mut lanes = BTreeMap::<_, Vec<_>>::new();
+        for priority in levels {
+            let mut place = None;
+            while let Some(next) = self.index.next_due(queue, *priority, place.as_ref(), now) {
+                if let Some(entry) = self.entries.get(&id_of(next))
+                    && entry.job.status != Status::Running
+                    && of(kinds, &entry.job)
+                {
+                    let rank = flow.rank(*priority, entry.job.due_at.unwrap_or(now));
+                    lanes.entry(flow.lane(entry.job.lane)).or_default().push((rank, entry.job.id));
+                }
+                place = Some(next.clone());
             }
-            place = Some(next.clone());
         }
-        lanes
+        let in_order = |(lane, mut jobs): (Lane, Vec<(Timestamp, JobId)>)| {
+            jobs.sort_unstable();
+            (lane, jobs.into_iter().map(|(_, id)| id).collect())
+        };
+        lanes.into_iter().map(in_order).collect()
     }
 }
 

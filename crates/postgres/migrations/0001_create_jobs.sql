@@ -528,7 +528,8 @@ COMMENT ON TABLE windlass.slots IS 'Who may take a slot of a queue with limits; 
 COMMENT ON COLUMN windlass.slots.queue IS 'The queue.';
 COMMENT ON COLUMN windlass.slots.id IS 'The job.';
 COMMENT ON COLUMN windlass.slots.lane IS 'Number of its lane; null without a key.';
-COMMENT ON TABLE windlass.buckets IS 'What starts of queues with rates have paid for, and until when lanes are held; in the past both mean nothing.';
+COMMENT ON TABLE windlass.buckets IS
+  'What starts of queues with rates have paid for, and until when lanes are held; in the past both mean nothing.';
 COMMENT ON COLUMN windlass.buckets.queue IS 'The queue.';
 COMMENT ON COLUMN windlass.buckets.lane IS 'Number of the lane; -1 for the whole queue.';
 COMMENT ON COLUMN windlass.buckets.paid_until IS 'Up to when starts are paid for.';

@@ -138,8 +138,11 @@ pub struct QueueSettings {
     /// Let keys take turns, without a limit for them
     #[arg(long)]
     pub fair: bool,
+    /// How much older a job must be to go before one of the next higher priority, like 5m; without it priority decides alone
+    #[arg(long, value_name = "TIME")]
+    pub aging: Option<Span>,
     /// Remove all limits and rates
-    #[arg(long, conflicts_with_all = ["limit", "per_key", "key_limit", "weight", "rate", "key_rate", "fair"])]
+    #[arg(long, conflicts_with_all = ["limit", "per_key", "key_limit", "weight", "rate", "key_rate", "fair", "aging"])]
     pub no_limits: bool,
 }
 

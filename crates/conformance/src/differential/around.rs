@@ -151,12 +151,14 @@ impl Twins {
             }
             Act::PutQueue { queue: q, retries, push, flow } => {
                 let defaults = QueueDefaults { max_retries: Some(*retries), ..QueueDefaults::default() };
-                let flow = flow.as_ref().map(|Limits { concurrency, rate: drawn, lanes }| QueueLimits {
-                    concurrency: *concurrency,
-                    rate: drawn.map(rate),
-                    lanes: lanes.as_ref().map(lane_rules),
-                    held: false,
-                });
+                let flow =
+                    flow.as_ref().map(|Limits { concurrency, rate: drawn, lanes, aging_ms }| QueueLimits {
+                        concurrency: *concurrency,
+                        rate: drawn.map(rate),
+                        lanes: lanes.as_ref().map(lane_rules),
+                        aging_ms: *aging_ms,
+                        held: false,
+                    });
                 let mode = Some(if *push { QueueMode::Push } else { QueueMode::Pull });
                 let answer =
                     both!(self, put_queue, PutQueue { name: queue(*q), defaults, mode, flow, actor });

@@ -75,7 +75,7 @@ fn end() -> impl Strategy<Value = End> {
         3 => (weighted(0.6, some_ms()), proptest::bool::weighted(0.3))
             .prop_map(|(delay_ms, permanent)| End::Fail { permanent, delay_ms }),
         1 => some_ms().prop_map(End::Release),
-        1 => some_ms().prop_map(End::RateLimited),
+        2 => (2_000..20_000i64).prop_map(End::RateLimited),
         1 => Just(End::TimeOut),
         1 => Just(End::Cancelled),
         1 => some_ms().prop_map(End::Timer),
@@ -195,11 +195,9 @@ fn flow() -> impl Strategy<Value = Limits> {
         rate,
         weight,
     });
-    (weighted(0.4, 1..4i32), rate(), weighted(0.6, lanes)).prop_map(|(concurrency, rate, lanes)| Limits {
-        concurrency,
-        rate,
-        lanes,
-    })
+    let aging = weighted(0.3, 1_000..3_000i64);
+    (weighted(0.4, 1..4i32), rate(), weighted(0.6, lanes), aging)
+        .prop_map(|(concurrency, rate, lanes, aging_ms)| Limits { concurrency, rate, lanes, aging_ms })
 }
 
 pub fn on_surroundings() -> BoxedStrategy<Act> {

@@ -66,6 +66,7 @@ pub struct Limits {
     pub concurrency: Option<i32>,
     pub rate: Option<(i32, i32)>,
     pub lanes: Option<KeyLimits>,
+    pub aging_ms: Option<i64>,
 }
 
 /// Limits of each key, and the weight of one of them.

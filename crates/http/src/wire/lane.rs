@@ -26,6 +26,10 @@ pub struct LimitsShape {
     /// Rules for keys. Once it is there, also when empty, keys take turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lanes: Option<LanesShape>,
+    /// By how much older a job of a key must be to go before one of the next higher priority, a second to 30 days. Without it
+    /// priority decides alone, and a low one may never be served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aging: Option<Span>,
 }
 
 /// Rules for the keys of a queue.
@@ -173,6 +177,7 @@ impl From<&QueueLimits> for LimitsShape {
             concurrency: flow.concurrency,
             rate: flow.rate.map(RateShape::from),
             lanes: flow.lanes.as_ref().map(LanesShape::from),
+            aging: flow.aging_ms.map(Span::from_ms),
         }
     }
 }
@@ -188,9 +193,15 @@ impl From<&Lanes> for LanesShape {
 impl TryFrom<LimitsShape> for QueueLimits {
     type Error = Invalid;
     fn try_from(shape: LimitsShape) -> Result<Self, Invalid> {
-        let LimitsShape { concurrency, rate, lanes } = shape;
+        let LimitsShape { concurrency, rate, lanes, aging } = shape;
         let lanes = lanes.map(Lanes::try_from).transpose()?;
-        Ok(Self { concurrency, rate: rate.map(Rate::from), lanes, held: false })
+        Ok(Self {
+            concurrency,
+            rate: rate.map(Rate::from),
+            lanes,
+            aging_ms: aging.map(Span::ms),
+            held: false,
+        })
     }
 }
 
