@@ -21,6 +21,9 @@ impl State {
         }
         let mut claimed = Vec::new();
         for (place, queue) in request.queues.iter().enumerate() {
+            if claimed.len() >= max {
+                break;
+            }
             if request.queues[..place].contains(queue) || !self.is_open(queue) {
                 continue;
             }

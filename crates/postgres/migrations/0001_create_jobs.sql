@@ -148,8 +148,8 @@ CREATE TABLE windlass.slots (
   PRIMARY KEY (queue, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
--- What starts of queues with rates have paid for, per lane, and until when lanes are held; lane -1 is the whole queue. In the
--- past both mean nothing. Written under the lock of the queue's row.
+-- What starts of queues with rates have paid for, per lane, and until when lanes are held; lane -1 is the whole queue.
+-- In the past both mean nothing. Written under the lock of the queue's row.
 CREATE TABLE windlass.buckets (
   queue      text        COLLATE "C" NOT NULL,
   lane       bigint      NOT NULL,

@@ -202,13 +202,16 @@ impl Tx<'_> {
             let has_rules = self.queue(queue).await?.is_some_and(|set| set.flow.is_some());
             return Ok(if has_rules { Laned::Busy } else { Laned::Plain });
         };
-        let now = self.now().await?;
-        let set = self.without_old_holds(set, now).await?;
-        let Some(flow) = &set.flow else { return Ok(Laned::Plain) };
+        if set.flow.is_none() {
+            return Ok(Laned::Plain);
+        }
         let mut handed = Handed { from, ..Handed::default() };
         if !set.is_open() {
             return Ok(Laned::Handed(handed));
         }
+        let now = self.now().await?;
+        let set = self.without_old_holds(set, now).await?;
+        let Some(flow) = &set.flow else { return Ok(Laned::Plain) };
         let mut paying = self.paying(queue, flow, now).await?;
         let lost = self.lost_of(queue, request, want + passed.len(), now).await?;
         self.learn_costs(&mut paying, lost.iter().copied()).await?;

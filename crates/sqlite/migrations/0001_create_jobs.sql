@@ -294,8 +294,8 @@ CREATE TABLE queues (
   flow      TEXT                            -- its rules, as JSON; null without any
 ) STRICT, WITHOUT ROWID;
 
--- What starts of queues with rates have paid for, per lane, and until when lanes are held; lane -1 is the whole queue. In the
--- past both mean nothing.
+-- What starts of queues with rates have paid for, per lane, and until when lanes are held; lane -1 is the whole queue.
+-- In the past both mean nothing.
 CREATE TABLE buckets (
   queue      TEXT    NOT NULL,
   lane       INTEGER NOT NULL,

@@ -23,7 +23,8 @@ walk (priority, lane, n) AS (
 SELECT p.lane, (
     SELECT json_extract(e.detail, '$.key') FROM job_events e WHERE e.version = 1 AND e.job_id = coalesce((
       SELECT id FROM level CROSS JOIN jobs INDEXED BY jobs_lane
-      WHERE queue = ?1 AND jobs.priority = level.priority AND lane = p.lane AND lane IS NOT NULL AND due_at IS NOT NULL LIMIT 1
+      WHERE queue = ?1 AND jobs.priority = level.priority AND lane = p.lane AND lane IS NOT NULL
+        AND due_at IS NOT NULL LIMIT 1
     ), (SELECT id FROM taken WHERE lane = p.lane LIMIT 1))
   ), (
     SELECT count(*) FROM (
