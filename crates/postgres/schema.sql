@@ -52,6 +52,7 @@ TABLE buckets (
   lane bigint NOT NULL,
   paid_until timestamp with time zone NOT NULL,
   cost integer NOT NULL,
+  held_until timestamp with time zone,
   CONSTRAINT buckets_pkey PRIMARY KEY (queue, lane)
 ) WITH (fillfactor=50, autovacuum_vacuum_scale_factor=0.02, autovacuum_vacuum_threshold=1000, autovacuum_vacuum_cost_delay=0)
 

@@ -45,7 +45,8 @@ CREATE TABLE buckets (
   queue      TEXT    NOT NULL,
   lane       INTEGER NOT NULL,
   paid_until INTEGER NOT NULL,
-  cost       INTEGER NOT NULL,              -- of the last start
+  cost       INTEGER NOT NULL,              -- of the last start, or the debt after a charge
+  held_until INTEGER,                       -- null if nobody holds it
   PRIMARY KEY (queue, lane)
 ) STRICT, WITHOUT ROWID;
 

@@ -11,6 +11,7 @@ use tokio::sync::Mutex;
 use windlass_core::lease::hex;
 use windlass_core::{ApprovalId, Fingerprint, JobId, Name, QueueDefaults, QueueMode, Who};
 use windlass_http::wire::control::{DecideBody, DecisionWord, NewKey, QueueBody, WorkerBody};
+use windlass_http::wire::lane::LetGoBody;
 use windlass_http::wire::lane::LimitsShape;
 use windlass_http::wire::new_job::NewJobShape;
 use windlass_http::wire::operate::{BulkBody, CancelBody, ForkBody, RedriveBody, SignalBody};
@@ -225,6 +226,19 @@ impl ApiClient {
     pub async fn pause(&self, name: Name, pause: bool) -> Outcome<Reply> {
         let verb = if pause { "pause" } else { "resume" };
         self.act(&format!("/v1/queues/{}/{verb}", encoded(name.as_str()))).await
+    }
+
+    /// `{lanes, next_cursor}`
+    pub async fn lanes(&self, queue: &Name, cursor: Option<String>, limit: u16) -> Outcome<Reply> {
+        let mut query = vec![("limit", limit.to_string())];
+        query.extend(cursor.map(|cursor| ("cursor", cursor)));
+        self.get(&format!("/v1/queues/{}/lanes", encoded(queue.as_str())), &query).await
+    }
+
+    /// `{released}`
+    pub async fn release_lane(&self, queue: &Name, key: Option<String>) -> Outcome<Reply> {
+        let path = format!("/v1/queues/{}/lanes/release", encoded(queue.as_str()));
+        self.post(&path, &LetGoBody { key }).await
     }
 
     /// `{schedules}`

@@ -16,8 +16,8 @@ pub use jobs::{
 };
 pub use moving::MoveArgs;
 pub use registry::{
-    ApprovalsCommand, AuditCommand, Deciding, KeysCommand, NewKey, QueueArg, QueueSettings, QueuesCommand,
-    WorkersCommand,
+    ApprovalsCommand, AuditCommand, Deciding, KeysCommand, LanesCommand, NewKey, QueueArg, QueueSettings,
+    QueuesCommand, WorkersCommand,
 };
 pub use schedules::{ApplyArgs, BackfillArgs, NewSchedule, SchedulesCommand};
 pub use stats::{ProblemsCommand, StatsArgs, StatsCommand};
@@ -136,6 +136,9 @@ pub enum Command {
     /// Look at queues, pause them, set what their jobs fall back to
     #[command(subcommand, disable_help_subcommand = true)]
     Queues(QueuesCommand),
+    /// Look at the keys of a queue, let go what is held
+    #[command(subcommand, disable_help_subcommand = true)]
+    Lanes(LanesCommand),
     /// Jobs by the clock: look, make, pause, trigger
     #[command(subcommand, disable_help_subcommand = true)]
     Schedules(SchedulesCommand),

@@ -11,10 +11,11 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use windlass_core::flow::On;
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
+use windlass_core::span::parse_ms;
 use windlass_core::{JobId, Key, Metadata, Name, Payload, Who};
 use windlass_engine::{TraceContext, carry_or};
 use windlass_http::wire::flow::{AfterShape, EdgeShape};
-use windlass_http::wire::new_job::{BackoffShape, NewJobShape, UniqueShape};
+use windlass_http::wire::new_job::{BackoffShape, DebounceShape, NewJobShape, UniqueShape};
 use windlass_http::wire::raw::fields;
 use windlass_http::wire::time::{Moment, Span};
 
@@ -85,6 +86,7 @@ fn draft(args: EnqueueArgs) -> Outcome<NewJobShape> {
         backoff: args.backoff.map(|text| backoff(&text)).transpose()?,
         requires: requires(&args.require)?,
         key: lane.map(|key| key.to_string()),
+        debounce: args.debounce.map(|text| debounce(&text)).transpose()?,
         cost: args.cost,
         agent_id: agent_id.map(|id| id.to_string()),
         metadata: traced(args.metadata.map(|text| metadata(&text)).transpose()?),
@@ -103,6 +105,21 @@ fn traced(metadata: Option<Metadata>) -> Option<Metadata> {
     context.put(&mut given);
     carry_or(&mut carried, &given);
     Some(carried)
+}
+
+/// `30s` or `30s,max=5m`
+fn debounce(text: &str) -> Outcome<DebounceShape> {
+    let (delay, max) = match text.split_once(',') {
+        Some((delay, rest)) => (
+            delay,
+            Some(rest.trim().strip_prefix("max=").ok_or_else(|| {
+                Failure::usage(format!("--debounce has {text}; it takes a time and a bound, like 30s,max=5m"))
+            })?),
+        ),
+        None => (text, None),
+    };
+    let ms = |text: &str| Ok::<_, Failure>(Span::from_ms(parse_ms("--debounce", text.trim())?));
+    Ok(DebounceShape { delay: ms(delay)?, max: max.map(ms).transpose()? })
 }
 
 /// `ID` or `ID:failure`

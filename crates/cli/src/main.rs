@@ -25,6 +25,7 @@ mod flow;
 mod ids;
 mod jobs;
 mod key_pipe;
+mod lanes;
 mod migrate;
 mod moving;
 mod out;

@@ -130,7 +130,7 @@ impl Service {
             return self.settled_later(attempt).await;
         }
         let said = read(answer).await.map_err(lost)?;
-        self.outcome(status, wait, said)
+        self.outcome(status, wait, said, attempt.facts().key.is_some())
     }
 
     fn message<'a>(&'a self, attempt: &'a Attempt, timestamp: Time) -> Message<'a> {
@@ -166,6 +166,7 @@ impl Service {
         status: StatusCode,
         wait: Option<Duration>,
         said: Option<Vec<u8>>,
+        has_key: bool,
     ) -> Result<Option<Payload>, HandlerError> {
         let code = format!("http_{}", status.as_u16());
         let because = || {
@@ -176,6 +177,8 @@ impl Service {
         };
         match (status, wait) {
             (status, _) if status.is_success() => result(said),
+            // The service means whom the job is for: others of that key need not ask.
+            (StatusCode::TOO_MANY_REQUESTS, Some(wait)) if has_key => Err(HandlerError::rate_limited(wait)),
             (StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE, Some(wait)) => {
                 Err(HandlerError::snooze(wait))
             }

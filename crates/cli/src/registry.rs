@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use windlass_core::{Invalid, LeaseMs, Name, QueueDefaults, QueueLimits, QueueMode, Rate, Role, Who};
 use windlass_http::wire::control;
 use windlass_http::wire::lane::{LaneShape, LanesShape, LimitsShape};
-use windlass_http::wire::time::Time;
+use windlass_http::wire::time::{Span as WireSpan, Time};
 use windlass_http::{ROLES, role_word};
 use windlass_store::fresh;
 
@@ -111,8 +111,13 @@ fn flow(settings: &QueueSettings) -> Outcome<Option<LimitsShape>> {
     let is_fair = settings.fair || settings.per_key.is_some() || each_rate.is_some() || !keys.is_empty();
     let (concurrency, weight) = (settings.per_key, None);
     let lanes = is_fair.then_some(LanesShape { concurrency, weight, rate: each_rate, keys });
-    let given = settings.no_limits || settings.limit.is_some() || rate.is_some() || lanes.is_some();
-    let flow = given.then_some(LimitsShape { concurrency: settings.limit, rate, lanes });
+    let aging = settings.aging.map(|span| WireSpan::from_ms(span.ms()));
+    let given = settings.no_limits
+        || settings.limit.is_some()
+        || rate.is_some()
+        || lanes.is_some()
+        || aging.is_some();
+    let flow = given.then_some(LimitsShape { concurrency: settings.limit, rate, lanes, aging });
     if let Some(flow) = &flow {
         QueueLimits::try_from(flow.clone())?.check()?;
     }

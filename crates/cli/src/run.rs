@@ -2,16 +2,16 @@
 
 use crate::api_client::ApiClient;
 use crate::args::{
-    ApprovalsCommand, Cli, Command, FlowCommand, JobsCommand, KeysCommand, ProblemsCommand, QueuesCommand,
-    SchedulesCommand, SettingsCommand, TriggersCommand, WorkersCommand,
+    ApprovalsCommand, Cli, Command, FlowCommand, JobsCommand, KeysCommand, LanesCommand, ProblemsCommand,
+    QueuesCommand, SchedulesCommand, SettingsCommand, TriggersCommand, WorkersCommand,
 };
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
 use crate::settings::{self, Settings};
 use crate::wire::Wire;
 use crate::{
-    adopt, demo, doctor, enqueue, flow, jobs, migrate, moving, problems, prune, registry, restore, schedules,
-    serve, stats, store_settings, subscriptions, triggers, verify, work,
+    adopt, demo, doctor, enqueue, flow, jobs, lanes, migrate, moving, problems, prune, registry, restore,
+    schedules, serve, stats, store_settings, subscriptions, triggers, verify, work,
 };
 use clap::{CommandFactory, Parser};
 use serde_json::{Value, json};
@@ -49,6 +49,7 @@ pub async fn run(mut cli: Cli, out: &Out) -> Outcome {
         | Command::Flow(_)
         | Command::Approvals(_)
         | Command::Queues(_)
+        | Command::Lanes(_)
         | Command::Schedules(_)
         | Command::Triggers(_)
         | Command::Subscriptions(_)
@@ -96,6 +97,7 @@ async fn on_door(command: Command, create: bool, settings: &Settings, out: &Out)
         Command::Flow(command) => flow::run(command, door, out).await,
         Command::Approvals(command) => registry::approvals(command, door, out).await,
         Command::Queues(command) => registry::queues(command, create, door, out).await,
+        Command::Lanes(command) => lanes::run(command, door, out).await,
         Command::Schedules(command) => schedules::run(command, door, out).await,
         Command::Triggers(command) => triggers::run(command, door, out).await,
         Command::Subscriptions(command) => subscriptions::run(command, door, out).await,
@@ -198,6 +200,7 @@ fn only_reads(command: &Command) -> bool {
         Command::Flow(command) => matches!(command, FlowCommand::Graph { .. }),
         Command::Approvals(command) => matches!(command, ApprovalsCommand::Ls { .. }),
         Command::Queues(command) => matches!(command, QueuesCommand::Ls),
+        Command::Lanes(command) => matches!(command, LanesCommand::Ls { .. }),
         Command::Schedules(command) => matches!(
             command,
             SchedulesCommand::Ls | SchedulesCommand::Show(_) | SchedulesCommand::Next { .. }

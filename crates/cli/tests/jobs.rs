@@ -273,3 +273,25 @@ fn queues_are_given_rates_in_words() {
     bed.run(&["queues", "set", "sync", "--no-limits"]).ok();
     assert_eq!(bed.json(&["queues", "ls"])["queues"][0]["flow"], json!(null));
 }
+
+/// F17, F11: keys are listed and let go, and a later request takes the place of one that waits.
+#[test]
+fn keys_are_listed_and_jobs_debounced() {
+    let bed = Bed::new();
+    let set = bed.run(&["queues", "set", "sync", "--fair", "--aging", "5m"]).ok().out;
+    assert!(set.contains("keys take turns, aging 5m"), "{set}");
+    bed.enqueue(&["shop.sync", "--queue", "sync", "--key", "acme"]);
+    let shown = bed.run(&["lanes", "ls", "sync"]).ok().out;
+    assert!(shown.contains("acme") && shown.contains("HELD UNTIL"), "{shown}");
+    assert!(bed.run(&["lanes", "ls", "mail"]).ok().out.contains("no key of this queue"));
+    let said = bed.run(&["lanes", "release", "sync", "acme"]).ok().out;
+    assert!(said.contains("acme of sync was not held"), "{said}");
+    let words = ["reindex", "--key", "site", "--debounce", "30s,max=5m"];
+    let first = bed.enqueue(&[&words[..], &["--payload", "1"]].concat());
+    let again = bed.enqueue(&[&words[..], &["--payload", "2"]].concat());
+    assert_eq!((&again, &bed.job(&first)["payload"]), (&first, &json!(2)));
+    for wrong in [&["--debounce", "30s"][..], &["--key", "a", "--debounce", "1s,most=2s"]] {
+        let ran = bed.run(&[&["enqueue", "reindex"], wrong].concat());
+        assert_eq!(ran.code, 2, "{wrong:?}: {}", ran.err);
+    }
+}

@@ -150,6 +150,8 @@ fn an_answer_says_what_follows() {
         let sum = bed.enqueue(&["sum", "--payload", "[1,2]", "--metadata", traced]);
         let [text, nothing, later] =
             ["text", "nothing", "later"].map(|kind| bed.enqueue(&[kind, "--max-retries", "0"]));
+        // A job with a key holds that key while it waits.
+        let keyed = bed.enqueue(&["later", "--max-retries", "0", "--key", "acme"]);
         let dead = ["bad", "broken", "moved"].map(|kind| bed.enqueue(&[kind, "--max-retries", "0"]));
         let job = bed.until_status(&sum, "completed");
         assert_eq!(job["result"]["sum"], 3);
@@ -162,6 +164,12 @@ fn an_answer_says_what_follows() {
         // It was sent away, came back, and used no retry.
         let job = bed.until_status(&later, "completed");
         assert_eq!((&job["result"], &job["retries"]), (&json!({ "attempt": 2 }), &json!(0)));
+        let job = bed.until_status(&keyed, "completed");
+        assert_eq!((&job["result"], &job["retries"]), (&json!({ "attempt": 2 }), &json!(0)));
+        let log = bed.json(&["jobs", "events", &keyed]);
+        let held =
+            log["events"].as_array().unwrap().iter().any(|event| !event["detail"]["held_until"].is_null());
+        assert!(held, "{log}");
         let codes = ["http_422", "http_500", "http_302"];
         for (id, code) in dead.iter().zip(codes) {
             let job = bed.until_status(id, "failed");

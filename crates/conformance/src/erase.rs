@@ -72,6 +72,7 @@ async fn speaks(bed: &Bed, job: NewJob, ms: i64) -> Claimed {
         stage: Some(SECRET.to_owned()),
         metadata: Some(metadata()),
         checkpoint: Some(json(SECRET)),
+        charge: None,
         key: None,
     };
     bed.store.progress(progress, at(ms)).await.expect("the store answers").expect("the holder may report");

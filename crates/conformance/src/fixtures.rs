@@ -39,6 +39,7 @@ pub fn report(held: &Claimed) -> Progress {
         stage: None,
         metadata: None,
         checkpoint: None,
+        charge: None,
         key: None,
     }
 }

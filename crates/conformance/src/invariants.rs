@@ -156,12 +156,11 @@ fn check_pointers(job: &Job, log: &[Event]) {
         assert!(event.version > job.steps_from, "not a forgotten one: {job:?}");
     }
     if let Some(event) = target(job.payload_version) {
-        assert_eq!(
-            event.what.type_name(),
-            "job_redriven",
-            "only a redrive brings another payload: {event:?}"
-        );
-        assert!(event.payload.is_some(), "a payload: {event:?}");
+        match &event.what {
+            EventKind::JobRedriven(_) => assert!(event.payload.is_some(), "a payload: {event:?}"),
+            EventKind::JobReplaced(_) => assert_eq!(event.attempt, 0, "it had not run: {event:?}"),
+            _ => panic!("only a redrive or a later request brings another payload: {event:?}"),
+        }
     }
     if let Some(event) = target(job.meta_version) {
         let told = match &event.what {
@@ -238,12 +237,21 @@ async fn check_key(bed: &Bed, job: &Job, facts: &Facts, log: &[Event]) {
     match policy {
         // It may be over, and somebody else's.
         Policy::Ttl(_) => {}
+        // Once it has run, a later job may have taken it over.
+        _ if matches!(unique.policy, Policy::Debounce(_)) => {
+            let waits = job.status == Status::Pending && job.attempt == 0;
+            assert!(mine || !waits, "a job that waits to be replaced holds its key: {hold:?}");
+            assert!(!mine || !job.status.is_terminal(), "{policy:?} at {}: {hold:?}", job.status);
+        }
         policy => assert_eq!(mine, !policy.frees_at(job.status), "{policy:?} at {}: {hold:?}", job.status),
     }
     if let Some(hold) = hold.filter(|_| mine) {
-        // It was taken with the payload that the job had then: its first, or one that a redrive brought.
+        // It was taken with the payload that the job had then: its first, or one that a redrive or a later request
+        // brought.
         let hash = |event: &Event| event.payload.as_ref().map(Payload::fingerprint).unwrap_or_default();
-        let brings = |event: &Event| event.version == 1 || matches!(event.what, EventKind::JobRedriven(_));
+        let brings = |event: &Event| {
+            event.version == 1 || matches!(event.what, EventKind::JobRedriven(_) | EventKind::JobReplaced(_))
+        };
         let is_known = log.iter().any(|event| brings(event) && hash(event) == hold.payload_hash);
         let is_erased = windlass_core::erase::is_erased(log);
         assert!(is_known || is_erased, "a key knows its payload: {hold:?}");

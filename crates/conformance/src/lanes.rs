@@ -44,6 +44,8 @@ macro_rules! lanes_laws {
             a_repeated_claim_is_given_the_same,
             queues_are_served_in_the_order_asked_for,
             a_job_behind_a_limit_says_so,
+            an_older_job_passes_a_higher_priority,
+            where_jobs_age_keys_take_turns_and_priority_counts_within_a_key,
             many_claimers_never_pass_a_limit,
         );
     };
@@ -615,4 +617,56 @@ impl Bed {
             after = Some(page.next);
         }
     }
+}
+
+fn aging(ms: i64) -> QueueLimits {
+    QueueLimits { aging_ms: Some(ms), ..QueueLimits::default() }
+}
+
+/// F10: a job waits behind none of the next higher priority that came later by more than the aging.
+pub async fn an_older_job_passes_a_higher_priority(bed: Bed) {
+    let refused = bed.store.put_queue(put(aging(999), None), at(0)).await.expect("the store answers");
+    is_invalid(&refused, "flow.aging");
+    let with = async |priority: i32, ms: i64| {
+        let mut job = bed.job("work");
+        job.facts.priority = priority;
+        bed.enqueue(job, at(ms)).await.id
+    };
+    let (low, lowest) = (with(0, 0).await, with(-5, 0).await);
+    let (soon, later) = (with(1, 999).await, with(1, 1_001).await);
+    let last = with(5, 9_999).await;
+    // Without the rule priority decides alone.
+    let first = bed.claims("w", 1, at(10_000)).await;
+    assert_eq!(ids(&first), [last]);
+    bed.settles(&first[0], completes(), at(10_000)).await.expect("done");
+    let last = with(5, 10_001).await;
+    bed.limits(aging(1_000), at(10_002)).await;
+    let mut order = Vec::new();
+    for n in 0..5 {
+        order.extend(ids(&bed.claims("w", 1, at(10_003 + n)).await));
+    }
+    // By due time and a second per priority: −1, 0, 1, 5,000 and 5,001 ms.
+    assert_eq!(order, [soon, low, later, lowest, last]);
+    // However many of a higher priority come, the lowest is served once they came ten seconds later.
+    let low = with(-5, 20_000).await;
+    for ms in [29_999, 30_001, 30_002] {
+        with(5, ms).await;
+    }
+    bed.claims("w", 1, at(40_000)).await;
+    assert_eq!(ids(&bed.claims("w", 1, at(40_001)).await), [low]);
+}
+
+/// F10, F5
+pub async fn where_jobs_age_keys_take_turns_and_priority_counts_within_a_key(bed: Bed) {
+    bed.limits(QueueLimits { aging_ms: Some(1_000), ..fair() }, at(0)).await;
+    let with = async |of: &str, priority: i32, ms: i64| {
+        let mut job = bed.keyed(of);
+        job.facts.priority = priority;
+        bed.enqueue(job, at(ms)).await.id
+    };
+    let [one, two] = in_order(["a", "b"]);
+    let (old, high, higher) = (with(one, 0, 0).await, with(one, 1, 500).await, with(one, 2, 2_001).await);
+    let (low, lower) = (with(two, 0, 400).await, with(two, -1, 0).await);
+    let claimed = bed.claims_behind(Lane::PLAIN, 10, at(3_000)).await;
+    assert_eq!(ids(&claimed), [high, low, old, lower, higher]);
 }

@@ -306,8 +306,16 @@ const VERBS: [&str; 11] =
 /// Tries a holder's verb under a token: why it was refused, if it was.
 async fn tried(bed: &Bed, verb: &str, job: JobId, token: Token, now: Now) -> Option<Refusal> {
     let settle = async |outcome| bed.settles_by(job, token, outcome, now).await.err();
-    let say =
-        Progress { job, token, progress: Some(1), stage: None, metadata: None, checkpoint: None, key: None };
+    let say = Progress {
+        job,
+        token,
+        progress: Some(1),
+        stage: None,
+        metadata: None,
+        checkpoint: None,
+        charge: None,
+        key: None,
+    };
     let step = RecordStep { job, token, name: name("s"), tool: false, finished: false, payload: None };
     match verb {
         "extend" => bed.extends_by(job, token, 30_000, now).await.err(),

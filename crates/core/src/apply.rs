@@ -50,7 +50,7 @@ impl Job {
             parent_id: facts.parent_id,
             cancel_requested_at: None,
             steps_from: 0,
-            unique_policy: facts.unique.as_ref().map(|u| u.policy),
+            unique_policy: facts.unique.as_ref().map(|u| u.policy.kept()),
             timeout_ms: facts.own_timeout_ms(),
             lease_ms: facts.lease_ms,
             grace_ms: facts.grace_ms,
@@ -207,6 +207,10 @@ impl Job {
                     self.checkpoint_version = None;
                     self.signals = 0;
                 }
+            }
+            EventKind::JobReplaced(d) => {
+                self.payload_version = Some(event.version);
+                self.due_at = Some(d.due_at);
             }
             EventKind::JobForked(_) => {
                 self.let_go();

@@ -9,7 +9,7 @@ use serde::Serialize;
 /// The answer to "why is it not running".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Blocked {
-    /// One word: `paused`, `not_due`, `limit`, `rate`, `no_worker`, `waiting`, `upstream`, `assigned`, `cancelling`.
+    /// One word: `paused`, `not_due`, `limit`, `held`, `rate`, `no_worker`, `waiting`, `upstream`, `assigned`, `cancelling`.
     pub reason: &'static str,
     /// Since when.
     pub since: Timestamp,
@@ -26,6 +26,8 @@ pub struct Surroundings {
     pub paused: Option<(Timestamp, String)>,
     /// What of its queue's limits it stands behind, in words; none if there is a slot for it.
     pub full: Option<String>,
+    /// Who holds it back, in words, and until when; none if nobody does.
+    pub held: Option<(String, Timestamp)>,
     /// Which rate it stands behind, in words, and when it may start; none if it may now.
     pub rated: Option<(String, Timestamp)>,
     /// Whether a live worker takes jobs of its queue and kind.
@@ -105,6 +107,13 @@ pub fn blocked(job: &Job, around: &Surroundings, now: Timestamp) -> Option<Block
                     job.queue
                 );
                 return because("limit", due, by.clone(), fix);
+            }
+            if let Some((by, until)) = &around.held {
+                let fix = format!(
+                    "it may start at {until}; `windlass lanes release {} [KEY]` lets it go at once",
+                    job.queue
+                );
+                return because("held", due, format!("{by} until {until}"), fix);
             }
             if let Some((by, at)) = &around.rated {
                 let fix = format!(

@@ -105,6 +105,8 @@ pub struct Progress {
     pub metadata: Option<Metadata>,
     /// The new checkpoint.
     pub checkpoint: Option<Payload>,
+    /// Units of its rates that it cost beside those it was started for.
+    pub charge: Option<i32>,
 }
 
 /// A step to record.
@@ -328,7 +330,7 @@ fn assign(job: &Job, to: event::Assigned, now: Timestamp) -> Result<Move, Refusa
         return Ok(end);
     }
     if job.status == Status::Running {
-        let released = event::Released { due_at: now, lost: true };
+        let released = event::Released { due_at: now, lost: true, held_until: None };
         return Ok(Move::new(job, now, leader, EventKind::JobReleased(released)).done());
     }
     Ok(Move::new(job, now, leader, EventKind::JobAssigned(to)).done())
@@ -375,11 +377,14 @@ fn append(job: &Job, note: Append, now: Timestamp) -> Result<Move, Refusal> {
 fn progress(job: &Job, hash: LeaseHash, report: Progress, now: Timestamp) -> Result<Move, Refusal> {
     check_lease(job, hash, now)?;
     if report == Progress::default() {
-        let limit = "must come with progress, stage, metadata or checkpoint";
+        let limit = "must come with progress, stage, metadata, checkpoint or a charge";
         return Err(Invalid::new("progress", "empty", limit).into());
     }
     if let Some(progress) = report.progress {
         limits::within("progress", progress, 0, 100)?;
+    }
+    if let Some(units) = report.charge {
+        limits::within("units", units.into(), 1, limits::FLOW_UNITS_MAX)?;
     }
     if let Some(stage) = &report.stage {
         limits::text("stage", stage, limits::TEXT_MAX_BYTES)?;
@@ -392,6 +397,7 @@ fn progress(job: &Job, hash: LeaseHash, report: Progress, now: Timestamp) -> Res
         progress: report.progress.map(|p| p as i32),
         stage: report.stage,
         metadata: report.metadata,
+        charged: report.charge,
     });
     Ok(Move::new(job, now, holder(job), what).payload(report.checkpoint).lease(hash).done())
 }
@@ -622,13 +628,27 @@ pub fn copy_log(log: Vec<Event>, to: JobId, payload: Option<&Payload>) -> Vec<Ev
             facts.parent_id = None;
             facts.unique = None;
             event.payload = payload.cloned().or(event.payload);
-        } else if matches!(event.what, EventKind::JobRedriven(_)) && payload.is_some() {
+        } else if matches!(event.what, EventKind::JobRedriven(_) | EventKind::JobReplaced(_))
+            && payload.is_some()
+        {
             // Another payload stands for every earlier one.
             event.payload = None;
         }
         event
     };
     log.into_iter().map(copy).collect()
+}
+
+/// A job that waits, with what a later request brought in its place.
+pub(crate) fn replace(
+    job: &Job,
+    actor: &Actor,
+    payload: Option<Payload>,
+    due_at: Timestamp,
+    now: Timestamp,
+) -> Move {
+    let what = EventKind::JobReplaced(event::Replaced { due_at });
+    Move::new(job, now.max(job.updated_at), actor.clone(), what).payload(payload).done()
 }
 
 /// The row of a new job that began with another's log up to a version.

@@ -2,7 +2,7 @@
 //!
 //! A store loads what [`Known`] asks for under its locks, plans, and carries the plan out: all of it, or nothing.
 
-use crate::decide::{Command, Move, check_lease, counts_children, decide};
+use crate::decide::{Command, Move, check_lease, counts_children, decide, replace};
 use crate::end::Ending;
 use crate::event::{Event, EventKind};
 use crate::flow::{Dependent, FLOW_KIND, ends_flow, gains, upstream_ended, waits_for_flow};
@@ -16,7 +16,7 @@ use crate::refusal::Refusal;
 use crate::registry::Idempotency;
 use crate::status::Status;
 use crate::time::Timestamp;
-use crate::unique::{Hold, Scope};
+use crate::unique::{Debounce, Hold, Policy, Scope, Unique};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -68,7 +68,7 @@ pub trait Known {
     fn created(&self, id: JobId) -> Option<(&Facts, Option<&Payload>)>;
     /// Who holds a unique key, or held it last.
     fn hold(&self, key: &UniqueKey) -> Option<&Hold>;
-    /// The row of a parent, or of a job to wait for.
+    /// The row of a parent, of a job to wait for, or of one whose key may be taken over.
     fn parent(&self, id: JobId) -> Option<&Job>;
     /// Whether a parent that waits for its flow was sealed.
     fn is_sealed(&self, id: JobId) -> bool;
@@ -81,7 +81,7 @@ pub struct Loaded {
     pub created: HashMap<JobId, (Facts, Option<Payload>)>,
     /// Unique keys of the request that are or were held.
     pub holds: HashMap<UniqueKey, Hold>,
-    /// Parents and jobs to wait for that the request names, locked.
+    /// Parents and jobs to wait for that the request names, and the jobs whose keys it may take over, locked.
     pub parents: HashMap<JobId, Job>,
     /// Those of them that wait for their flow and were sealed.
     pub sealed: HashSet<JobId>,
@@ -114,6 +114,8 @@ pub struct Plan<'r> {
     pub fresh: Vec<&'r NewJob>,
     /// New jobs of a graph, after those, in the order of the request.
     pub born: Vec<Born>,
+    /// Jobs that give their unique key back first.
+    pub freed: Vec<JobId>,
     /// Unique keys to take, in the one order in which everybody takes them.
     pub holds: BTreeMap<UniqueKey, Hold>,
     /// Parents and upstream jobs as they stand, each with the event by which it learns of all its new children or
@@ -219,7 +221,11 @@ impl<'r, K: Known> Planner<'_, 'r, K> {
             self.plan.answers.push(there);
             return Ok(());
         }
-        if let Some(unique) = &job.facts.unique {
+        if let Some((unique, debounce)) = job.debounce() {
+            if self.debounce(job, unique, debounce)? {
+                return Ok(());
+            }
+        } else if let Some(unique) = &job.facts.unique {
             let key = (unique.scope.clone(), unique.key.clone());
             let mine = Hold::take(job.id, unique, job.payload.as_ref(), self.now);
             let hold = self.plan.holds.get(&key).or_else(|| self.known.hold(&key));
@@ -236,6 +242,29 @@ impl<'r, K: Known> Planner<'_, 'r, K> {
         self.fresh.insert(job.id, job);
         self.plan.fresh.push(job);
         Ok(())
+    }
+
+    /// Gives what is asked to the job that waits under the same key, if there is one. A key whose job waits no more, because
+    /// it runs or has ended, is taken over.
+    fn debounce(&mut self, job: &NewJob, unique: &Unique, debounce: Debounce) -> Result<bool, Refusal> {
+        let key = (unique.scope.clone(), unique.key.clone());
+        if self.plan.holds.contains_key(&key) {
+            return Err(Invalid::new("debounce", &unique.key, "stands for one job of a request only").into());
+        }
+        let mine = Hold::take(job.id, unique, job.payload.as_ref(), self.now);
+        let hold = self.known.hold(&key).map(|hold| hold.job);
+        self.plan.freed.extend(hold);
+        let waits = |there: &&Job| there.status == Status::Pending && there.attempt == 0;
+        let Some(there) = hold.and_then(|id| self.known.parent(id)).filter(waits) else {
+            self.plan.holds.insert(key, mine);
+            return Ok(false);
+        };
+        let due_at = debounce.due_at(there.created_at, self.now);
+        let step = replace(there, self.actor, job.payload.clone(), due_at, self.now);
+        self.plan.holds.insert(key, Hold { job: there.id, ..mine });
+        self.plan.answers.push(Enqueued { id: there.id, existed: true, payload_differs: false });
+        self.plan.adoptions.push((there.clone(), step));
+        Ok(true)
     }
 
     /// The job that has this id: a repeat if it has the same body, else refused.
@@ -373,6 +402,17 @@ impl<'r, K: Known> Planner<'_, 'r, K> {
 }
 
 impl NewJob {
+    /// Its key and how it gives way to a later job, if it does.
+    pub fn debounce(&self) -> Option<(&Unique, Debounce)> {
+        match &self.facts.unique {
+            Some(unique) => match unique.policy {
+                Policy::Debounce(debounce) => Some((unique, debounce)),
+                _ => None,
+            },
+            None => None,
+        }
+    }
+
     /// The event that a job begins with.
     pub fn created(&self, actor: &Actor, now: Timestamp) -> Event {
         Event {

@@ -214,7 +214,8 @@ mod tests {
         let by = Who::word("key");
         let voted =
             ApprovalVoted { approval, name: name.clone(), decision, by, reason: reason(), woke: false };
-        let progressed = Progressed { progress: Some(5), stage: reason(), metadata: Some(metadata()) };
+        let progressed =
+            Progressed { progress: Some(5), stage: reason(), metadata: Some(metadata()), charged: None };
         let what = vec![
             EventKind::JobCreated(Box::new(facts)),
             EventKind::JobClaimed,

@@ -174,6 +174,8 @@ events! {
         JobCancelled(Cancelled) = "job_cancelled",
         /// An operator sent it back to the start of the line.
         JobRedriven(Redriven) = "job_redriven",
+        /// A later request took its place while it waited; the payload is that request's.
+        JobReplaced(Replaced) = "job_replaced",
         /// It began as the log of another job up to a version.
         JobForked(Forked) = "job_forked",
         /// Progress, stage, metadata or checkpoint; the payload is the checkpoint.
@@ -229,6 +231,9 @@ details! {
         /// Whether nobody gave it back: its lease was over, which counts as a crash.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         lost: bool,
+        /// Until when its key is held, or its queue if it has no key: what it calls refused it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        held_until: Option<Timestamp>,
     }
     /// Detail of [`EventKind::JobFailed`].
     Failed {
@@ -325,6 +330,11 @@ details! {
         /// Whether recorded steps are forgotten.
         from_start: bool,
     }
+    /// Detail of [`EventKind::JobReplaced`].
+    Replaced {
+        /// From when it may run.
+        due_at: Timestamp,
+    }
     /// Detail of [`EventKind::JobForked`].
     Forked {
         /// The job whose log this one began with.
@@ -340,6 +350,9 @@ details! {
         stage: Option<String>,
         /// The whole metadata after the merge, if it changed.
         metadata: Option<Metadata>,
+        /// Units of its rates that it cost beside those it was started for.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        charged: Option<i32>,
     }
     /// Detail of [`EventKind::JobApprovalAsked`].
     ApprovalAsked {

@@ -8,11 +8,18 @@ use crate::job::Job;
 use crate::limits::{self, FLOW_CONCURRENCY_MAX, FLOW_KEYS_MAX, FLOW_WEIGHT_MAX, Invalid};
 use crate::name::Key;
 use crate::rate::{Rate, Rates};
+use crate::span;
 use crate::status::Status;
+use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
+
+/// Shortest aging, in milliseconds.
+const AGING_MIN_MS: i64 = 1_000;
+/// Longest aging, in milliseconds (30 days).
+const AGING_MAX_MS: i64 = 30 * 86_400_000;
 
 /// The number of a lane, made from its key. Two keys with one number share a lane; among a million keys of a queue that is
 /// expected once in ten million stores.
@@ -55,6 +62,14 @@ pub struct QueueLimits {
     /// Rules for keys. Once it is there, even without a rule in it, keys take turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lanes: Option<Lanes>,
+    /// By how much older a job of a lane must be to go before one of the next higher priority, in milliseconds; without it
+    /// priority decides alone, and a low one may never be served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aging_ms: Option<i64>,
+    /// Whether it, or one of its keys, may be held: see [`LaneHold`](crate::hold::LaneHold). No setting: the first hold sets
+    /// it, and a claim that finds none takes it away.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub held: bool,
 }
 
 /// Rules for the keys of a queue.
@@ -95,9 +110,19 @@ impl LaneRule {
 }
 
 impl QueueLimits {
-    /// Whether there is no rule.
+    /// Whether there is a rule.
+    pub fn has_rules(&self) -> bool {
+        self.concurrency.is_some() || self.rate.is_some() || self.lanes.is_some() || self.aging_ms.is_some()
+    }
+
+    /// Whether there is neither a rule nor a hold.
     pub fn is_empty(&self) -> bool {
-        self.concurrency.is_none() && self.rate.is_none() && self.lanes.is_none()
+        !self.has_rules() && !self.held
+    }
+
+    /// Whether keys take turns: there are rules for them, or one of them may be held.
+    pub fn takes_turns(&self) -> bool {
+        self.lanes.is_some() || self.held
     }
 
     /// Whether the queue or a key has a rate.
@@ -113,10 +138,27 @@ impl QueueLimits {
             limits::within("flow.concurrency", n.into(), 1, FLOW_CONCURRENCY_MAX)?;
         }
         self.rate.map_or(Ok(()), |rate| rate.check("flow.rate"))?;
+        if let Some(ms) = self.aging_ms {
+            span::within_ms("flow.aging", ms, AGING_MIN_MS, AGING_MAX_MS)?;
+        }
         let Some(lanes) = &self.lanes else { return Ok(()) };
         lanes.each.check()?;
         limits::count("flow.lanes.keys", lanes.keys.len(), FLOW_KEYS_MAX)?;
         lanes.keys.values().try_for_each(|rule| rule.check())
+    }
+
+    /// The priorities of a queue as they are looked at: one after the other, or all at once where jobs age.
+    pub fn levels(&self, priorities: impl IntoIterator<Item = i32>) -> Vec<Vec<i32>> {
+        match self.aging_ms {
+            Some(_) => vec![priorities.into_iter().collect()],
+            None => priorities.into_iter().map(|priority| vec![priority]).collect(),
+        }
+    }
+
+    /// By what jobs of a lane are ordered that are looked at together, before their ids: a job waits behind none of the next
+    /// higher priority that came later by more than the aging.
+    pub fn rank(&self, priority: i32, due_at: Timestamp) -> Timestamp {
+        due_at.plus_ms(-i64::from(priority) * self.aging_ms.unwrap_or_default())
     }
 
     /// Whether there is a slot for a job of this lane beside those that are held.
@@ -127,7 +169,7 @@ impl QueueLimits {
 
     /// The lane in which these rules count a job.
     pub fn lane(&self, lane: Option<Lane>) -> Lane {
-        lane.filter(|_| self.lanes.is_some()).unwrap_or(Lane::PLAIN)
+        lane.filter(|_| self.takes_turns()).unwrap_or(Lane::PLAIN)
     }
 
     /// How many jobs of a key may run at once; none if as many as there are.
@@ -165,6 +207,7 @@ impl fmt::Display for QueueLimits {
             said.extend(rate.map(|rate| format!("{rate} per key")));
             said.extend(weight.map(|n| format!("{n} in a turn")));
         }
+        said.extend(self.aging_ms.map(|ms| format!("aging {}", span::to_text(ms))));
         f.write_str(&said.join(", "))?;
         let keys = self.lanes.iter().flat_map(|lanes| &lanes.keys);
         keys.into_iter().try_for_each(|(key, rule)| write!(f, "; {key} {rule}"))

@@ -47,6 +47,7 @@ pub mod explain;
 pub mod feed;
 pub mod flow;
 pub mod follow;
+pub mod hold;
 pub mod idle;
 pub mod ids;
 pub mod job;

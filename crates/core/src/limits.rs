@@ -80,6 +80,8 @@ pub const FLOW_WEIGHT_MAX: i64 = 1_000;
 pub const FLOW_UNITS_MAX: i64 = 1_000_000;
 /// Fastest rate, in units a second: then a unit takes 100 µs, and rounding costs at most a hundredth of the rate.
 pub const FLOW_UNITS_PER_SECOND_MAX: i64 = 10_000;
+/// Longest delay of a debounced job, in milliseconds (a day).
+pub const DEBOUNCE_MAX_MS: i64 = 86_400_000;
 /// Most units that one job may cost.
 pub const COST_MAX: i64 = 1_000;
 /// Most keys of a queue with rules of their own.

@@ -4,6 +4,7 @@ use crate::decide::{
     Move, backoff_ms, cancelled, check_holder, check_lease, denied, error_payload, fail, holder, time_out,
 };
 use crate::event::{self, Event, EventKind};
+use crate::hold::HOLD_MAX_MS;
 use crate::job::{Job, RunAt, Version};
 use crate::lease::LeaseHash;
 use crate::limits::{self, Invalid};
@@ -29,6 +30,9 @@ pub enum Outcome {
     },
     /// Given back without using a retry: shutdown, snooze.
     Release(RunAt),
+    /// Given back without using a retry, and its key is held so long, in milliseconds, or its queue if it has no key: what it
+    /// calls takes no more before that. At most a day.
+    RateLimited(i64),
     /// The attempt took longer than its timeout.
     TimeOut,
     /// Stopped because a cancel was requested.
@@ -60,7 +64,7 @@ impl Outcome {
             Self::Complete(_) => &["job_completed"],
             Self::Fail { permanent: true, .. } => &["job_failed", "job_cancelled"],
             Self::Fail { .. } => &["job_retried", "job_failed", "job_cancelled"],
-            Self::Release(_) => &["job_released", "job_cancelled"],
+            Self::Release(_) | Self::RateLimited(_) => &["job_released", "job_cancelled"],
             Self::TimeOut => &["job_timed_out", "job_cancelled"],
             Self::Cancelled { .. } => &["job_cancelled"],
             Self::Wait(..) => &["job_waiting", "job_failed", "job_cancelled"],
@@ -162,9 +166,16 @@ pub(crate) fn settle(job: &Job, hash: LeaseHash, outcome: Outcome, now: Timestam
             if job.cancel_requested_at.is_some() {
                 stop(None)
             } else {
-                let released = event::Released { due_at, lost: false };
+                let released = event::Released { due_at, lost: false, held_until: None };
                 Move::new(job, now, holder(job), EventKind::JobReleased(released))
             }
+        }
+        Outcome::RateLimited(_) if job.cancel_requested_at.is_some() => stop(None),
+        Outcome::RateLimited(after_ms) => {
+            // Due at once: it is the hold that keeps it, and whoever ends the hold lets it go.
+            let held_until = Some(now.plus_ms(after_ms.clamp(0, HOLD_MAX_MS)));
+            let released = event::Released { due_at: now, lost: false, held_until };
+            Move::new(job, now, holder(job), EventKind::JobReleased(released))
         }
         Outcome::TimeOut if job.cancel_requested_at.is_some() => stop(None),
         Outcome::TimeOut => by_holder(job, time_out(job, now)),

@@ -7,6 +7,7 @@
 //! What this promises: no span of `per` sees starts of more than `units + burst` units. A job that costs more than the
 //! burst waits for a full bucket and leaves a debt; then it is `units` and that cost.
 
+use crate::hold::HOLD_MAX_MS;
 use crate::lane::{Lane, QueueLimits};
 use crate::limits::{self, FLOW_UNITS_MAX, FLOW_UNITS_PER_SECOND_MAX, Invalid};
 use crate::name::Key;
@@ -98,8 +99,23 @@ impl fmt::Display for Rate {
 pub struct Bucket {
     /// Up to when starts are paid for.
     pub paid_until: Timestamp,
-    /// What the last start cost. Only that, if it was more than the burst, lets the bucket be further ahead than the burst.
+    /// What the last start cost, or the whole debt after a charge. Only that, if it was more than the burst, lets the bucket
+    /// be further ahead than the burst.
     pub cost: i32,
+    /// Until when the lane is held; none if nobody holds it.
+    pub held_until: Option<Timestamp>,
+}
+
+impl Bucket {
+    /// A bucket that says nothing.
+    pub fn empty(now: Timestamp) -> Self {
+        Self { paid_until: now, cost: 0, held_until: None }
+    }
+
+    /// Whether it still says anything.
+    pub fn counts_at(&self, now: Timestamp) -> bool {
+        self.paid_until > now || self.held_until.is_some_and(|until| until > now)
+    }
 }
 
 /// The buckets of a queue at one moment. What hands out its jobs asks and pays here, under the lock of the queue.
@@ -110,6 +126,8 @@ pub struct Rates {
     each: Option<Rate>,
     own: HashMap<Lane, Rate>,
     buckets: HashMap<Lane, Bucket>,
+    /// Lanes that are held, and until when.
+    holds: HashMap<Lane, Timestamp>,
     /// Buckets to be kept as they are now.
     changed: BTreeSet<Lane>,
     /// Lanes whose next job cannot be paid for: they stand still for the rest of a claim.
@@ -119,7 +137,8 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// The rates of a queue with the buckets that are kept for it; none if it has no rates.
+    /// The rates of a queue with the buckets that are kept for it; none if it has no rates and nothing can be held.
+    /// A lane that is held stands still as if it could not pay.
     ///
     /// A bucket that is further ahead than its burst was charged before the clock went back, or at a slower rate: it counts
     /// as empty, so that nothing stands still for longer than it takes to fill.
@@ -128,7 +147,7 @@ impl Rates {
         kept: impl IntoIterator<Item = (Lane, Bucket)>,
         now: Timestamp,
     ) -> Option<Self> {
-        if !flow.has_rates() {
+        if !flow.has_rates() && !flow.held {
             return None;
         }
         let lanes = flow.lanes.as_ref();
@@ -139,11 +158,18 @@ impl Rates {
             each: lanes.and_then(|lanes| lanes.each.rate),
             own: own.filter_map(|(key, rule)| Some((Lane::of(key), rule.rate?))).collect(),
             buckets: HashMap::new(),
+            holds: HashMap::new(),
             changed: BTreeSet::new(),
             closed: HashSet::new(),
             shut: false,
         };
         for (lane, mut bucket) in kept {
+            if let Some(until) = bucket.held_until.filter(|until| *until > now) {
+                // The clock may have gone back since.
+                rates.holds.insert(lane, until.min(now.plus_ms(HOLD_MAX_MS)));
+                rates.shut |= lane == WHOLE;
+                rates.closed.insert(lane);
+            }
             let Some(rate) = rates.rate(lane) else { continue };
             let most = plus_us(now, rate.takes_us(rate.burst().max(bucket.cost.into())));
             if bucket.paid_until > most {
@@ -216,9 +242,46 @@ impl Rates {
         for lane in [lane, WHOLE] {
             let Some(rate) = self.rate(lane) else { continue };
             let paid_until = plus_us(self.paid_until(lane), rate.takes_us(cost.into()));
-            self.buckets.insert(lane, Bucket { paid_until, cost });
+            let held_until = self.buckets.get(&lane).and_then(|bucket| bucket.held_until);
+            self.buckets.insert(lane, Bucket { paid_until, cost, held_until });
             self.changed.insert(lane);
         }
+    }
+
+    /// Adds units that a start turned out to cost. The debt of a bucket is at most a million units.
+    pub fn charge(&mut self, lane: Lane, units: i32) {
+        self.pay(lane, units);
+        for lane in [lane, WHOLE] {
+            let (Some(rate), Some(bucket)) = (self.rate(lane), self.buckets.get_mut(&lane)) else { continue };
+            let most = plus_us(self.now, rate.takes_us(FLOW_UNITS_MAX));
+            bucket.paid_until = bucket.paid_until.min(most);
+            let ahead_us = bucket.paid_until.as_micros() - self.now.as_micros();
+            let debt = ahead_us.div_euclid(rate.unit_us().max(1)) + 1;
+            bucket.cost = i32::try_from(debt.min(FLOW_UNITS_MAX)).unwrap_or(i32::MAX);
+        }
+    }
+
+    /// Whether the queue or a lane is held.
+    pub fn has_holds(&self) -> bool {
+        !self.holds.is_empty()
+    }
+
+    /// Until when a lane is held; none if it is not.
+    pub fn held_until(&self, lane: Lane) -> Option<Timestamp> {
+        self.holds.get(&lane).copied()
+    }
+
+    /// When the next unit of a lane is there; none if there is one, or no rate.
+    pub fn next_at(&self, lane: Lane) -> Option<Timestamp> {
+        Some(self.ready_at(lane, 1)).filter(|at| *at > self.now)
+    }
+
+    /// Who holds back a job with this key, in words, and until when; none if nobody does.
+    pub fn held(&self, key: Option<&Key>) -> Option<(String, Timestamp)> {
+        let of_key =
+            key.and_then(|key| Some((format!("key {key} is held"), *self.holds.get(&Lane::of(key))?)));
+        let of_queue = self.holds.get(&WHOLE).map(|until| ("the queue is held".to_owned(), *until));
+        of_key.into_iter().chain(of_queue).max_by_key(|(_, at)| *at)
     }
 
     /// What is to be kept, in the order of lanes.

@@ -1,7 +1,7 @@
 //! Unique keys: what makes two jobs the same, and for how long.
 
 use crate::ids::JobId;
-use crate::limits::{HORIZON_MS, Invalid};
+use crate::limits::{DEBOUNCE_MAX_MS, HORIZON_MS, Invalid};
 use crate::name::{Key, Name};
 use crate::payload::Payload;
 use crate::span::within_ms;
@@ -20,6 +20,13 @@ pub enum Scope {
     Kind(Name),
     /// Among the slots of a schedule.
     Schedule(Name),
+    /// Among the jobs of a queue and kind that give way to the latest; see [`Debounce`].
+    Debounce {
+        /// The queue.
+        queue: Name,
+        /// The kind.
+        kind: Name,
+    },
 }
 
 impl Scope {
@@ -29,6 +36,7 @@ impl Scope {
             Self::Queue(n) => format!("queue:{n}"),
             Self::Kind(n) => format!("kind:{n}"),
             Self::Schedule(n) => format!("schedule:{n}"),
+            Self::Debounce { queue, kind } => format!("debounce:{queue}:{kind}"),
         }
     }
 }
@@ -45,22 +53,59 @@ pub enum Policy {
     Forever,
     /// For a time, in milliseconds, whatever becomes of the job.
     Ttl(i64),
+    /// While the job waits for its first run: until then the latest request is the one that it runs with.
+    Debounce(Debounce),
+}
+
+/// Latest wins: while a job waits, the same key again gives it another payload and starts its wait anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Debounce {
+    /// How long a job waits after the latest request, in milliseconds.
+    pub delay_ms: i64,
+    /// How long after the first request it runs at the latest, in milliseconds.
+    pub max_ms: i64,
+}
+
+impl Debounce {
+    /// How many times its delay a job waits at most when nothing is said.
+    const MAX_DELAYS: i64 = 10;
+
+    /// With the longest wait that was asked for, or ten times the delay.
+    pub fn new(delay_ms: i64, max_ms: Option<i64>) -> Self {
+        let max_ms = max_ms.unwrap_or_else(|| delay_ms.saturating_mul(Self::MAX_DELAYS));
+        Self { delay_ms, max_ms }
+    }
+
+    fn check(self) -> Result<(), Invalid> {
+        within_ms("debounce.delay", self.delay_ms, 1, DEBOUNCE_MAX_MS)?;
+        within_ms("debounce.max", self.max_ms, self.delay_ms, HORIZON_MS).map(|_| ())
+    }
+
+    /// When a job that was made then is due after a request now. A request never makes it due earlier than now.
+    pub fn due_at(self, created_at: Timestamp, now: Timestamp) -> Timestamp {
+        now.plus_ms(self.delay_ms).min(created_at.plus_ms(self.max_ms)).max(now)
+    }
 }
 
 impl Policy {
     /// Whether a job that ends in `status` gives its key back.
     pub fn frees_at(self, status: Status) -> bool {
         match self {
-            Self::Active => status.is_terminal(),
+            Self::Active | Self::Debounce(_) => status.is_terminal(),
             Self::Succeeded => status.is_terminal() && status != Status::Completed,
             Self::Forever | Self::Ttl(_) => false,
         }
     }
 
+    /// The policy as the row keeps it: what is debounced holds its key while it is live, unless a later job takes it over.
+    pub fn kept(self) -> Self {
+        if let Self::Debounce(_) = self { Self::Active } else { self }
+    }
+
     /// The text that the row holds: `active`, `succeeded`, `forever`, `ttl:5000`.
     pub fn to_text(self) -> String {
         match self {
-            Self::Active => "active".into(),
+            Self::Active | Self::Debounce(_) => "active".into(),
             Self::Succeeded => "succeeded".into(),
             Self::Forever => "forever".into(),
             Self::Ttl(ms) => format!("ttl:{ms}"),
@@ -108,12 +153,21 @@ impl Unique {
         Ok(Self { scope: Scope::Schedule(schedule), key, policy: Policy::Forever })
     }
 
-    /// Accepts a time to live of at most ten years.
+    /// The latest job of a queue and kind under a key wins.
+    pub fn debounced(queue: Name, kind: Name, key: Key, debounce: Debounce) -> Self {
+        Self { scope: Scope::Debounce { queue, kind }, key, policy: Policy::Debounce(debounce) }
+    }
+
+    /// Accepts a time to live of at most ten years, and a delay of at most a day.
     pub fn check(&self) -> Result<(), Invalid> {
-        if let Policy::Ttl(ms) = self.policy {
-            within_ms("unique.ttl", ms, 1, HORIZON_MS)?;
+        match (&self.scope, self.policy) {
+            (_, Policy::Ttl(ms)) => within_ms("unique.ttl", ms, 1, HORIZON_MS).map(|_| ()),
+            (Scope::Debounce { .. }, Policy::Debounce(debounce)) => debounce.check(),
+            (Scope::Debounce { .. }, _) | (_, Policy::Debounce(_)) => {
+                Err(Invalid::new("unique.policy", "debounce", "has a scope of its own"))
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 }
 

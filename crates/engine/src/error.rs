@@ -43,6 +43,8 @@ pub enum Then {
     Permanent,
     /// Not now: again at this time, without using the budget.
     Snooze(RunAt),
+    /// Not now, and nothing else of its key or queue either: so many milliseconds, without using the budget.
+    RateLimited(i64),
     /// It stopped because it was asked to.
     Cancelled,
 }
@@ -75,6 +77,12 @@ impl HandlerError {
     /// Not now: again after a while, without using a retry.
     pub fn snooze(after: Duration) -> Self {
         Self::new(Then::Snooze(RunAt::After(ms(after))), "snoozed", "snoozed".to_owned())
+    }
+
+    /// What the handler calls takes no more before a while is over, such as an answer 429 with `Retry-After`: again then,
+    /// without using a retry. Until then no job of this one's key starts, or of its queue if it has no key; at most a day.
+    pub fn rate_limited(after: Duration) -> Self {
+        Self::new(Then::RateLimited(ms(after)), "rate_limited", "rate limited".to_owned())
     }
 
     /// It stopped because it was asked to; see [`crate::Attempt::cancelled`].
@@ -120,7 +128,7 @@ impl HandlerError {
         self.then == Then::Permanent
     }
 
-    /// Whether trying the same again is not wanted: it is permanent, a snooze, or a stop on request.
+    /// Whether trying the same again is not wanted: it is permanent, a snooze, a rate limit, or a stop on request.
     pub fn is_final(&self) -> bool {
         !matches!(self.then, Then::Retry | Then::RetryAt(_))
     }
@@ -166,6 +174,7 @@ impl HandlerError {
     pub(crate) fn into_outcome(self) -> Outcome {
         let (permanent, run_at) = match self.then {
             Then::Snooze(run_at) => return Outcome::Release(run_at),
+            Then::RateLimited(after_ms) => return Outcome::RateLimited(after_ms),
             Then::Cancelled => {
                 return Outcome::Cancelled { reason: Some(fitting(&self.message, TEXT_MAX_BYTES)) };
             }

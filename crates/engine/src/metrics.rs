@@ -17,7 +17,7 @@ pub(crate) fn outcome_word(outcome: Option<&Outcome>, job: &Job) -> &'static str
         Some(Outcome::Complete(_)) => "completed",
         Some(Outcome::Fail { permanent: false, .. }) if job.retries < job.max_retries => "retried",
         Some(Outcome::Fail { .. }) => "failed",
-        Some(Outcome::Release(_)) => "released",
+        Some(Outcome::Release(_) | Outcome::RateLimited(_)) => "released",
         Some(Outcome::TimeOut) => "timed_out",
         Some(Outcome::Cancelled { .. }) => "cancelled",
         Some(Outcome::Wait(..)) => "waiting",

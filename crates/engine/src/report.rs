@@ -17,12 +17,19 @@ pub struct Report {
     pub metadata: Option<Metadata>,
     /// Opaque JSON for the next attempt.
     pub checkpoint: Option<Payload>,
+    /// Units of its rates that it cost beside those it was started for.
+    pub charge: Option<i32>,
 }
 
 impl Attempt {
     /// Reports progress, stage, metadata and checkpoint in one change.
     pub async fn report(&self, report: Report) -> Result<(), HandlerError> {
         let checkpoint = report.checkpoint.clone();
+        // Only a charge must not be written twice.
+        let key = match report.charge {
+            Some(_) => Some(Key::parse("key", format!("charge:{}", hex(&fresh::random::<16>())))?),
+            None => None,
+        };
         let request = Progress {
             job: self.job_id(),
             token: self.lease_token(),
@@ -30,7 +37,8 @@ impl Attempt {
             stage: report.stage,
             metadata: report.metadata,
             checkpoint: report.checkpoint,
-            key: None,
+            charge: report.charge,
+            key,
         };
         let answer = self.call(|| self.source().progress(request.clone())).await?;
         self.told("report", answer).await?;
@@ -49,6 +57,12 @@ impl Attempt {
     /// Keeps opaque JSON for the next attempt.
     pub async fn checkpoint(&self, checkpoint: Payload) -> Result<(), HandlerError> {
         self.report(Report { checkpoint: Some(checkpoint), ..Report::default() }).await
+    }
+
+    /// Charges units of the rates of its key and its queue beside those it was started for: what the work turned out to cost.
+    /// Nothing of them starts before that is paid. Without rates it only stands in the log.
+    pub async fn charge(&self, units: i32) -> Result<(), HandlerError> {
+        self.report(Report { charge: Some(units), ..Report::default() }).await
     }
 
     /// Writes lines to the job's log.

@@ -201,6 +201,8 @@ fn next_due(ended: &Ended) -> Option<Instant> {
         Outcome::Fail { permanent: false, .. } | Outcome::TimeOut => {
             job.backoff.unwrap_or_default().delay_ms(job.retries, job.id, job.attempt)
         }
+        // Others may end the hold, or be first in its lane: a hint, not a promise.
+        Outcome::RateLimited(after_ms) => *after_ms,
         Outcome::Wait(wait, _) => ms(RunAt::At(wait.until?)),
         _ => return None,
     };

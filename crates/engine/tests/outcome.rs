@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use windlass_core::decide::Cancel;
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
-use windlass_core::{Actor, Backoff, Facts, Outcome, Payload, Status};
+use windlass_core::{Actor, Backoff, EventKind, Facts, Outcome, Payload, Status};
 use windlass_engine::{HandlerError, Policy, run_once};
 use windlass_store::{ClaimMany, fresh};
 
@@ -130,6 +130,29 @@ on_every_store! {
         let id = bed.put("snoozes").await;
         let view = bed.until_is(id, Status::Completed).await;
         assert_eq!((view.job.attempt, view.job.retries), (3, 0));
+        running.stop().await;
+    }
+
+    /// F17, M13: what a service refuses comes back, uses no retry, and holds its queue, as it has no key.
+    #[test]
+    async fn a_rate_limit_uses_no_retry_and_holds_the_queue(bed: Bed) {
+        let limited = handler(async |attempt| {
+            attempt.charge(3).await?;
+            if attempt.number() < 2 { Err(HandlerError::rate_limited(Duration::from_millis(50))) } else { Ok(None) }
+        });
+        let running = Running::start(bed.worker().handle("limited", limited));
+        let id = bed.put("limited").await;
+        let view = bed.until_is(id, Status::Completed).await;
+        assert_eq!((view.job.attempt, view.job.retries), (2, 0));
+        let log = bed.log(id).await;
+        let released = log.iter().find_map(|event| match &event.what {
+            EventKind::JobReleased(released) => Some((event.at, released.held_until)),
+            _ => None,
+        });
+        let (at, until) = released.expect("it was given back");
+        assert_eq!(until, Some(at.plus_ms(50)));
+        let again = log.iter().filter(|event| matches!(event.what, EventKind::JobClaimed)).nth(1);
+        assert!(again.is_some_and(|event| Some(event.at) >= until), "{log:#?}");
         running.stop().await;
     }
 

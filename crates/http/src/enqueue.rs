@@ -114,7 +114,8 @@ fn check_own(call: &Call, job: &NewJob) -> Result<(), Problem> {
 
 /// A key that is unique among all jobs of a kind would tell of jobs in every queue, and keep them out.
 fn check_unique(call: &Call, job: &NewJob) -> Result<(), Problem> {
-    let is_wide = job.facts.unique.as_ref().is_some_and(|unique| !matches!(unique.scope, Scope::Queue(_)));
+    let is_of_queue = |scope: &Scope| matches!(scope, Scope::Queue(_) | Scope::Debounce { .. });
+    let is_wide = job.facts.unique.as_ref().is_some_and(|unique| !is_of_queue(&unique.scope));
     if !is_wide || !call.who.is_for_some_queues() {
         return Ok(());
     }

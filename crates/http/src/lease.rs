@@ -1,4 +1,4 @@
-//! While a job is held: `POST /v1/heartbeat`, `POST /v1/jobs/{id}/progress`.
+//! While a job is held: `POST /v1/heartbeat`, and progress and charges of one.
 
 use crate::app::known;
 use crate::append::Written;
@@ -14,7 +14,7 @@ use windlass_core::limits::{BATCH_MAX, PAYLOAD_MAX_BYTES, count};
 use windlass_core::{Metadata, Refusal, Token, Who};
 use windlass_store::{Extend, Extended, Progress};
 
-objects!(ProgressBody);
+objects!(ProgressBody, ChargeBody);
 
 /// `POST /v1/heartbeat`
 pub(crate) async fn heartbeat(call: Call) -> Reply {
@@ -76,6 +76,36 @@ pub(crate) struct ProgressBody {
     checkpoint: Option<Json>,
 }
 
+/// What a job turned out to cost.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schema(as = Charge)]
+pub(crate) struct ChargeBody {
+    /// The job's lease; not needed when it is the bearer.
+    #[serde(default)]
+    lease_token: Option<String>,
+    /// Units of the rates of its key and its queue, beside those it was started for. A debt is allowed.
+    #[schema(minimum = 1, maximum = 1000000)]
+    units: i32,
+}
+
+/// `POST /v1/jobs/{id}/charge`
+pub(crate) async fn charge(call: Call) -> Reply {
+    let body: ChargeBody = call.body()?;
+    let request = Progress {
+        job: call.job_id()?,
+        token: call.token(body.lease_token.as_deref())?,
+        progress: None,
+        stage: None,
+        metadata: None,
+        checkpoint: None,
+        charge: Some(body.units),
+        key: call.idempotency()?.map(|idempotency| idempotency.key),
+    };
+    let told = known(|| call.app.store.progress(request.clone(), None)).await?;
+    ok(&Written::from(told.inspect_err(|refusal| call.refused(refusal))?))
+}
+
 /// `POST /v1/jobs/{id}/progress`
 pub(crate) async fn progress(call: Call) -> Reply {
     let body: ProgressBody = call.body()?;
@@ -87,6 +117,7 @@ pub(crate) async fn progress(call: Call) -> Reply {
         stage: body.stage,
         metadata: body.metadata,
         checkpoint: payload("checkpoint", body.checkpoint, None, PAYLOAD_MAX_BYTES)?,
+        charge: None,
         key,
     };
     let told = known(|| call.app.store.progress(request.clone(), None)).await?;

@@ -39,6 +39,7 @@ mod gate;
 mod health;
 mod idempotency;
 mod keys;
+mod lanes;
 mod lease;
 mod list;
 mod local;

@@ -2,6 +2,7 @@
 
 mod finished;
 mod flows;
+mod lanes;
 mod outside;
 
 use crate::feed::FeedPageShape;
@@ -78,7 +79,7 @@ where
 /// Every route, in the order of a job's life.
 pub fn table() -> Vec<Route> {
     let mut routes = jobs();
-    routes.extend(flows::routes().into_iter().chain(operators()));
+    routes.extend(flows::routes().into_iter().chain(lanes::routes()).chain(operators()));
     routes.extend(holders());
     routes.extend(approvals());
     routes.extend(surroundings());

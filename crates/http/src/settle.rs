@@ -9,7 +9,7 @@ use crate::wire::settle::{
     CompleteBody, ErrorBody, ErrorParts, FailBody, ItemBody, OutcomeWord, ReleaseBody, SettleBody, Settled,
     SettledItem, SettledMany, WaitBody, WaitWord,
 };
-use crate::wire::time::{Moment, run_at};
+use crate::wire::time::{Moment, Span, run_at};
 use windlass_core::limits::{BATCH_MAX, PAYLOAD_MAX_BYTES, count};
 use windlass_core::outcome::Found;
 use windlass_core::{Done, Failure, Invalid, JobId, Name, Outcome, Refusal, RunAt, Token, Wait, WaitFor};
@@ -25,6 +25,17 @@ fn failure(error: Option<ErrorBody>) -> Result<Failure, Invalid> {
     }
 }
 
+/// A job that is given back, for later or with its key held.
+fn released(again: Option<RunAt>, hold: Option<Span>) -> Result<Outcome, Invalid> {
+    match (again, hold) {
+        (again, None) => Ok(Outcome::Release(again.unwrap_or(RunAt::Now))),
+        (None, Some(hold)) => Ok(Outcome::RateLimited(hold.ms())),
+        (Some(_), Some(_)) => {
+            Err(Invalid::new("hold", "given", "says when by itself; leave out run_at and delay"))
+        }
+    }
+}
+
 impl ItemBody {
     fn resolve(self) -> Result<SettleItem, Invalid> {
         let again = run_at(self.run_at, self.delay)?;
@@ -36,7 +47,7 @@ impl ItemBody {
                 permanent: self.permanent.unwrap_or_default(),
                 run_at: again,
             },
-            OutcomeWord::Release => Outcome::Release(again.unwrap_or(RunAt::Now)),
+            OutcomeWord::Release => released(again, self.hold)?,
             OutcomeWord::Cancelled => Outcome::Cancelled { reason: None },
         };
         Ok(SettleItem {
@@ -133,7 +144,7 @@ pub(crate) async fn fail(call: Call) -> Reply {
 pub(crate) async fn release(call: Call) -> Reply {
     let body: ReleaseBody = call.body()?;
     let (job, token) = (call.job_id()?, call.token(body.lease_token.as_deref())?);
-    let outcome = Outcome::Release(run_at(None, body.delay)?.unwrap_or(RunAt::Now));
+    let outcome = released(run_at(None, body.delay)?, body.hold)?;
     one(&call, job, token, outcome).await
 }
 

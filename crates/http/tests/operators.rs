@@ -406,3 +406,82 @@ async fn queues_have_rates() {
         assert_eq!(claimed["jobs"][0]["id"], json!(next), "without a rate it starts");
     }
 }
+
+/// F17: a release that holds, what it is blocked by, the keys of the queue, and letting one go; a charge.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_held_listed_and_let_go() {
+    for bed in beds().await {
+        let job = json!({ "queue": "calls", "key": "acme" });
+        let (first, second) = (bed.put_job(job.clone()).await, bed.put_job(job).await);
+        let claim = json!({ "queues": ["calls"], "worker_id": "w", "max": 1 });
+        let take = async || bed.post("/v1/claim", claim.clone()).await.is(200)["jobs"].clone();
+        let token = take().await[0]["lease"]["token"].clone();
+        let path = format!("/v1/jobs/{first}/release");
+        let both = json!({ "lease_token": token, "hold": "1h", "delay": "1s" });
+        let refused = bed.post(&path, both).await.refused(422, "invalid");
+        assert!(refused.to_string().contains("hold"), "{refused}");
+        let charge = json!({ "lease_token": token, "units": 7 });
+        bed.post(&format!("/v1/jobs/{first}/charge"), charge.clone()).await.is(200);
+        let none = json!({ "lease_token": token, "units": 0 });
+        bed.post(&format!("/v1/jobs/{first}/charge"), none).await.refused(422, "invalid");
+        let released = bed.post(&path, json!({ "lease_token": token, "hold": "1h" })).await.is(200);
+        assert_eq!((&released["job"]["status"], &released["job"]["retries"]), (&json!("retry"), &json!(0)));
+        bed.post(&format!("/v1/jobs/{first}/charge"), charge).await.refused(409, "not_leased");
+        assert_eq!(take().await, json!([]), "the other job of the key waits too");
+        let blocked = bed.job(&second).await["blocked"].clone();
+        assert_eq!(blocked["reason"], "held", "{blocked}");
+        assert!(
+            blocked["by"].as_str().is_some_and(|by| by.starts_with("key acme is held until 20")),
+            "{blocked}"
+        );
+        let page = bed.get("/v1/queues/calls/lanes").await.is(200);
+        assert_eq!((&page["lanes"][0]["key"], &page["lanes"][0]["due"]), (&json!("acme"), &json!(2)));
+        assert!(page["lanes"][0]["held_until"].is_string() && page["next_cursor"].is_null(), "{page}");
+        let next = bed.get("/v1/queues/calls/lanes?limit=1").await.is(200)["next_cursor"].clone();
+        let next = next.as_str().expect("a full page has a next one").to_owned();
+        let rest = bed.get(&format!("/v1/queues/calls/lanes?limit=1&cursor={next}")).await.is(200);
+        assert_eq!(rest["lanes"], json!([]));
+        bed.get("/v1/queues/calls/lanes?cursor=x").await.refused(422, "invalid");
+        let go = "/v1/queues/calls/lanes/release";
+        assert_eq!(bed.post(go, json!({})).await.is(200)["released"], false, "the queue is not held");
+        assert_eq!(bed.post(go, json!({ "key": "acme" })).await.is(200)["released"], true);
+        assert_eq!(take().await[0]["id"], json!(second));
+        let audit = bed.get("/v1/audit").await.is(200);
+        assert_eq!(audit["entries"][0]["action"], "queue.release");
+        let queue = bed.put("/v1/queues/calls", json!({ "flow": {} })).await.is(200);
+        assert_eq!(queue["queue"]["flow"], Value::Null, "a hold is no rule");
+    }
+}
+
+/// F11: over HTTP the latest request wins.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_are_debounced() {
+    for bed in beds().await {
+        let job = |n: i32| json!({ "kind": "reindex", "key": "site", "debounce": { "delay": "30s", "max": "5m" }, "payload": { "n": n } });
+        let first = bed.post("/v1/jobs", job(1)).await.is(201);
+        let again = bed.post("/v1/jobs", job(2)).await.is(200);
+        assert_eq!((&again["job"]["id"], &again["existed"]), (&first["job"]["id"], &json!(true)));
+        let id = first["job"]["id"].as_str().expect("an id");
+        assert_eq!(bed.job(id).await["payload"], json!({ "n": 2 }));
+        let log = bed.get(&format!("/v1/jobs/{id}/events")).await.is(200);
+        let types: Vec<&Value> =
+            log["events"].as_array().into_iter().flatten().map(|event| &event["type"]).collect();
+        assert_eq!(types, [&json!("job_created"), &json!("job_replaced")]);
+        for (wrong, field) in [
+            (json!({ "kind": "reindex", "debounce": { "delay": "1s" } }), "key"),
+            (json!({ "kind": "reindex", "key": "a", "debounce": { "delay": "0s" } }), "debounce.delay"),
+            (
+                json!({ "kind": "reindex", "key": "a", "debounce": { "delay": "5s", "max": "1s" } }),
+                "debounce.max",
+            ),
+            (json!({ "kind": "reindex", "key": "a", "delay": "1s", "debounce": { "delay": "5s" } }), "delay"),
+            (
+                json!({ "kind": "reindex", "key": "a", "unique": { "key": "u" }, "debounce": { "delay": "5s" } }),
+                "unique",
+            ),
+        ] {
+            let refused = bed.post("/v1/jobs", wrong).await.refused(422, "invalid");
+            assert!(refused.to_string().contains(field), "{field}: {refused}");
+        }
+    }
+}

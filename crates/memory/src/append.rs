@@ -39,10 +39,14 @@ impl State {
             stage: request.stage,
             metadata: request.metadata.map(|new| merge(entry.metadata(), new)),
             checkpoint: request.checkpoint,
+            charge: request.charge,
         };
         let hash = request.token.hash();
         let step = decide(&entry.job, Command::Progress(hash, report), now)?.key(request.key);
         let done = self.write(step);
+        if let Some(units) = request.charge {
+            self.charge(request.job, units, now);
+        }
         self.told(request.job, done)
     }
 

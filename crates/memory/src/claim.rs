@@ -21,10 +21,13 @@ impl State {
         }
         let mut claimed = Vec::new();
         for (place, queue) in request.queues.iter().enumerate() {
+            if claimed.len() >= max {
+                break;
+            }
             if request.queues[..place].contains(queue) || !self.is_open(queue) {
                 continue;
             }
-            if let Some(flow) = self.flow(queue).cloned() {
+            if let Some(flow) = self.settled_flow(queue, now) {
                 self.claim_laned(queue, &flow, &request, max, now, &mut claimed);
                 continue;
             }

@@ -48,6 +48,9 @@ impl State {
         for born in plan.born {
             self.create(born.row, born.events, now);
         }
+        for id in plan.freed {
+            self.holds.retain(|_, hold| hold.job != id);
+        }
         self.holds.extend(plan.holds);
         for (_, step) in plan.adoptions {
             self.write(step);

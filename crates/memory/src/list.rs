@@ -13,6 +13,10 @@ impl State {
     pub fn job(&mut self, request: JobId, now: Timestamp) -> Option<JobView> {
         let entry = self.entries.get(&request)?;
         let job = &entry.job;
+        let rates = self
+            .flow(&job.queue)
+            .filter(|_| !job.takes_slot())
+            .and_then(|flow| self.rates(&job.queue, flow, now));
         let around = Surroundings {
             paused: self
                 .queues
@@ -22,11 +26,8 @@ impl State {
                 .flow(&job.queue)
                 .filter(|_| !job.takes_slot())
                 .and_then(|flow| flow.full(entry.facts()?.key.as_ref(), &self.held_of(&job.queue, flow))),
-            rated: self
-                .flow(&job.queue)
-                .filter(|_| !job.takes_slot())
-                .and_then(|flow| self.rates(&job.queue, flow, now))
-                .and_then(|rates| rates.behind(entry.facts()?.key.as_ref(), entry.facts()?.cost)),
+            held: rates.as_ref().and_then(|rates| rates.held(entry.facts()?.key.as_ref())),
+            rated: rates.and_then(|rates| rates.behind(entry.facts()?.key.as_ref(), entry.facts()?.cost)),
             has_worker: self.workers.values().any(|worker| worker.takes(&job.queue, &job.kind, now)),
             upstream: entry.facts()?.upstream(),
         };

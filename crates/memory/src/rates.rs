@@ -2,8 +2,9 @@
 
 use crate::state::State;
 use windlass_core::decide::{Claim, Command, decide};
+use windlass_core::hold::{LaneHold, ReleaseLane};
 use windlass_core::rate::{Bucket, Rates};
-use windlass_core::{Job, JobId, Lane, Name, QueueLimits, Refusal, Status, Timestamp};
+use windlass_core::{Job, JobId, Lane, Name, Queue, QueueLimits, Refusal, Status, Timestamp};
 use windlass_store::Claimed;
 
 impl State {
@@ -19,8 +20,52 @@ impl State {
     pub fn keep_rates(&mut self, queue: &Name, rates: Option<Rates>, now: Timestamp) {
         let Some(rates) = rates else { return };
         let changed: Vec<(Lane, Bucket)> = rates.changed().collect();
-        self.buckets.retain(|(of, _), bucket| of != queue || bucket.paid_until > now);
+        self.buckets.retain(|(of, _), bucket| of != queue || bucket.counts_at(now));
         self.buckets.extend(changed.into_iter().map(|(lane, bucket)| ((queue.clone(), lane), bucket)));
+    }
+
+    /// Holds a lane, and says of its queue that something of it is held.
+    pub fn hold_lane(&mut self, queue: &Name, hold: LaneHold, now: Timestamp) {
+        if let Some(held) = Queue::with_hold(self.queues.get(queue), queue) {
+            self.queues.insert(queue.clone(), held);
+        }
+        let place = (queue.clone(), hold.lane);
+        let bucket = hold.put(self.buckets.get(&place).copied(), now);
+        self.buckets.insert(place, bucket);
+    }
+
+    /// The rules of a queue that is claimed from; what says that something is held goes when nothing is.
+    pub fn settled_flow(&mut self, queue: &Name, now: Timestamp) -> Option<QueueLimits> {
+        let flow = self.flow(queue)?.clone();
+        if flow.held
+            && !self.rates(queue, &flow, now).is_some_and(|rates| rates.has_holds())
+            && let Some(set) = self.queues.get_mut(queue)
+        {
+            *set = set.without_holds();
+            self.buckets.retain(|(of, _), bucket| of != queue || bucket.counts_at(now));
+            return set.flow.clone();
+        }
+        Some(flow)
+    }
+
+    /// Lets a lane go; false if there was nothing to let go.
+    pub fn release_lane(&mut self, request: ReleaseLane, now: Timestamp) -> bool {
+        let kept = self.buckets.remove(&(request.queue.clone(), request.lane()));
+        let Some(bucket) = kept.filter(|bucket| bucket.counts_at(now)) else { return false };
+        self.write_audit(request.audit(bucket), now);
+        self.tell(true);
+        true
+    }
+
+    /// Adds units that a job turned out to cost, where its queue has rates.
+    pub fn charge(&mut self, id: JobId, units: i32, now: Timestamp) {
+        let Some(job) = self.entries.get(&id).map(|entry| &entry.job) else { return };
+        let (queue, (lane, _)) = (job.queue.clone(), self.price(job));
+        let mut rates = self.flow(&queue).and_then(|flow| self.rates(&queue, flow, now));
+        if let Some(rates) = &mut rates {
+            rates.charge(lane, units);
+        }
+        self.keep_rates(&queue, rates, now);
     }
 
     /// The lane of a job under the rules of its queue, and what it costs.

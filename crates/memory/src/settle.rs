@@ -2,6 +2,7 @@
 
 use crate::state::{Entry, State, in_batch};
 use windlass_core::decide::{Command, decide};
+use windlass_core::hold::LaneHold;
 use windlass_core::outcome::Found;
 use windlass_core::step::{denial, kept_signal, news};
 use windlass_core::wait::{Wait, WaitFor};
@@ -30,7 +31,14 @@ impl State {
             outcome => outcome,
         };
         match decide(&entry.job, Command::Settle(hash, outcome), now) {
-            Ok(step) => Ok(self.write(step)),
+            Ok(step) => {
+                let (queue, hold, at) = (step.job.queue.clone(), LaneHold::of(&step), step.event.at);
+                let done = self.write(step);
+                if let Some(hold) = hold {
+                    self.hold_lane(&queue, hold, at);
+                }
+                Ok(done)
+            }
             Err(refusal) => asked.settled_in(hash, entry.events.iter()).map(Done::Already).ok_or(refusal),
         }
     }

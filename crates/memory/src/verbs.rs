@@ -148,6 +148,8 @@ verbs! {
     Registry {
         put_queue(PutQueue) -> Result<(), Refusal>;
         pause_queue(PauseQueue) -> ();
+        release_lane(ReleaseLane) -> bool;
+        lanes(ListLanes) -> Vec<LaneState>;
         queues(i64) -> Vec<QueueState>;
         settings(()) -> SettingsState;
         put_settings(PutSettings) -> Result<SettingsState, Refusal>;

@@ -149,13 +149,14 @@ CREATE TABLE windlass.slots (
   PRIMARY KEY (queue, id)
 ) WITH (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
 
--- What starts of queues with rates have paid for, per lane; lane -1 is the whole queue. In the past it means nothing.
--- Written under the lock of the queue's row.
+-- What starts of queues with rates have paid for, per lane, and until when lanes are held; lane -1 is the whole queue.
+-- In the past both mean nothing. Written under the lock of the queue's row.
 CREATE TABLE windlass.buckets (
   queue      text        COLLATE "C" NOT NULL,
   lane       bigint      NOT NULL,
   paid_until timestamptz NOT NULL,
   cost       integer     NOT NULL,
+  held_until timestamptz,
   PRIMARY KEY (queue, lane)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000,
   autovacuum_vacuum_cost_delay = 0);
@@ -549,11 +550,13 @@ COMMENT ON TABLE windlass.slots IS 'Who may take a slot of a queue with limits; 
 COMMENT ON COLUMN windlass.slots.queue IS 'The queue.';
 COMMENT ON COLUMN windlass.slots.id IS 'The job.';
 COMMENT ON COLUMN windlass.slots.lane IS 'Number of its lane; null without a key.';
-COMMENT ON TABLE windlass.buckets IS 'What starts of queues with rates have paid for; in the past it means nothing.';
+COMMENT ON TABLE windlass.buckets IS
+  'What starts of queues with rates have paid for, and until when lanes are held; in the past both mean nothing.';
 COMMENT ON COLUMN windlass.buckets.queue IS 'The queue.';
 COMMENT ON COLUMN windlass.buckets.lane IS 'Number of the lane; -1 for the whole queue.';
 COMMENT ON COLUMN windlass.buckets.paid_until IS 'Up to when starts are paid for.';
-COMMENT ON COLUMN windlass.buckets.cost IS 'What the last start cost, in units.';
+COMMENT ON COLUMN windlass.buckets.cost IS 'What the last start cost, or the debt after a charge, in units.';
+COMMENT ON COLUMN windlass.buckets.held_until IS 'Until when the lane is held; null if nobody holds it.';
 COMMENT ON TABLE windlass.job_events IS 'What happened, append-only: every job''s log.';
 COMMENT ON COLUMN windlass.job_events.seq IS 'Place in the feed of all jobs; it has gaps.';
 COMMENT ON COLUMN windlass.job_events.job_id IS 'Whose log it is.';

@@ -1,4 +1,4 @@
--- Keeps what starts of lanes have paid for. The queue is locked.
+-- Keeps what starts of lanes have paid for. A hold stays. The queue is locked.
 -- $1 queue  $2 lanes  $3 paid_until of each  $4 cost of each
 INSERT INTO windlass.buckets (queue, lane, paid_until, cost)
 SELECT $1, b.lane, b.paid_until, b.cost

@@ -100,9 +100,14 @@ impl Tx<'_> {
                 None => None,
             },
             checkpoint: request.checkpoint.clone(),
+            charge: request.charge,
         };
         let command = Command::Progress(request.token.hash(), report);
-        self.tell(&job, decide(&job, command, now).map(|m| m.key(request.key.clone()))).await
+        let told = self.tell(&job, decide(&job, command, now).map(|m| m.key(request.key.clone()))).await?;
+        if let (Some(units), Ok(_)) = (request.charge, &told) {
+            self.charge(&job, units).await?;
+        }
+        Ok(told)
     }
 
     pub(crate) async fn record_step(&self, request: &RecordStep) -> Tried<Result<HolderReply, Refusal>> {

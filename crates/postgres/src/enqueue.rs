@@ -104,7 +104,7 @@ impl Tx<'_> {
         {
             return Ok(answered);
         }
-        let parents = self.lock_parents(request).await?;
+        let parents = self.lock_named(request).await?;
         let now = self.now().await?;
         if let Some(promise) = &request.idempotency
             && let Some(answers) = granted!(first_answer(self.recall(promise, Some(now)).await?))
@@ -117,12 +117,17 @@ impl Tx<'_> {
                 sealed.insert(parent.id);
             }
         }
-        let loaded = Loaded {
-            created: self.created_among(request).await?,
-            holds: self.holds(request).await?,
-            parents,
-            sealed,
+        let holds = self.holds(request).await?;
+        let is_unlocked = |unique: &Unique| {
+            let hold = holds.get(&(unique.scope.clone(), unique.key.clone()));
+            hold.is_some_and(|hold| !parents.contains_key(&hold.job))
         };
+        let mut debounced = request.jobs.iter().filter_map(NewJob::debounce);
+        if debounced.any(|(unique, _)| is_unlocked(unique)) {
+            // Somebody else took the key meanwhile, or its job is gone.
+            return Err(Failure::Raced);
+        }
+        let loaded = Loaded { created: self.created_among(request).await?, holds, parents, sealed };
         let plan = granted!(plan(&loaded, request, now));
         self.carry_out(&plan, &request.actor, now).await?;
         if let Some(promise) = &request.idempotency {
@@ -180,12 +185,17 @@ impl Tx<'_> {
         Ok(Some(Ok(request.jobs.iter().map(Enqueued::new).collect())))
     }
 
-    async fn lock_parents(&self, request: &Enqueue) -> Tried<HashMap<JobId, Job>> {
+    /// Locks the jobs that a request names, and those whose keys it may take over.
+    async fn lock_named(&self, request: &Enqueue) -> Tried<HashMap<JobId, Job>> {
+        let holders = match request.jobs.iter().any(|job| job.debounce().is_some()) {
+            true => self.holds(request).await?.into_values().map(|hold| hold.job).collect(),
+            false => Vec::new(),
+        };
         let named = |job: &NewJob| {
             let upstream: Vec<JobId> = job.facts.after().iter().map(|edge| edge.job).collect();
             job.facts.parent_id.into_iter().chain(upstream)
         };
-        let ids: Vec<Uuid> = request.jobs.iter().flat_map(named).map(uuid).collect();
+        let ids: Vec<Uuid> = request.jobs.iter().flat_map(named).chain(holders).map(uuid).collect();
         if ids.is_empty() {
             return Ok(HashMap::new());
         }
@@ -241,6 +251,9 @@ impl Tx<'_> {
             if made.contains(&false) {
                 return Err(Failure::Raced);
             }
+        }
+        for id in &plan.freed {
+            self.execute(sql!("free_keys"), params![uuid(*id)]).await?;
         }
         self.take_keys(&plan.holds, now).await?;
         for (parent, step) in &plan.adoptions {

@@ -12,7 +12,7 @@ use crate::pool::Connections;
 use crate::rates::Paying;
 use crate::registry::queue as read_queue;
 use crate::row::{Columns, Ts, name};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use uuid::Uuid;
@@ -202,12 +202,16 @@ impl Tx<'_> {
             let has_rules = self.queue(queue).await?.is_some_and(|set| set.flow.is_some());
             return Ok(if has_rules { Laned::Busy } else { Laned::Plain });
         };
-        let Some(flow) = &set.flow else { return Ok(Laned::Plain) };
+        if set.flow.is_none() {
+            return Ok(Laned::Plain);
+        }
         let mut handed = Handed { from, ..Handed::default() };
         if !set.is_open() {
             return Ok(Laned::Handed(handed));
         }
         let now = self.now().await?;
+        let set = self.without_old_holds(set, now).await?;
+        let Some(flow) = &set.flow else { return Ok(Laned::Plain) };
         let mut paying = self.paying(queue, flow, now).await?;
         let lost = self.lost_of(queue, request, want + passed.len(), now).await?;
         self.learn_costs(&mut paying, lost.iter().copied()).await?;
@@ -216,8 +220,8 @@ impl Tx<'_> {
         let held = self.locked_slots(queue, flow).await?;
         let mut turns = Turns::new(flow, held, paying.rates.clone(), from, want - handed.claimed.len());
         if handed.ending.is_none() && turns.wants() > 0 {
-            for priority in self.due_priorities(queue, now).await? {
-                let heads = self.heads(&asked, priority, &mut turns, &mut paying, &mut handed.slots).await?;
+            for levels in flow.levels(self.due_priorities(queue, now).await?) {
+                let heads = self.heads(&asked, &levels, &mut turns, &mut paying, &mut handed.slots).await?;
                 let next = turns.serve(heads, |id| paying.cost(*id));
                 self.hand_out_all(&next, &asked, &mut paying, &mut handed).await?;
                 if turns.wants() == 0 || handed.ending.is_some() {
@@ -293,21 +297,21 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Lanes with room and a due job at one priority that can be paid for, as many and as deep as a claim needs. A run whose
+    /// Lanes with room and a due job at these priorities that can be paid for, as many and as deep as a claim needs. A run whose
     /// lease is over and that was handed out before the queue had rules gets its slot here, and is taken over by the next claim.
     async fn heads(
         &self,
         asked: &Asked<'_>,
-        priority: i32,
+        levels: &[i32],
         turns: &mut Turns,
         paying: &mut Paying,
         slots: &mut Vec<Uuid>,
     ) -> Tried<Vec<(Lane, Vec<JobId>)>> {
         let Asked { queue, flow, request, now, .. } = *asked;
-        let look = Look { tx: self, queue, priority, request, now };
+        let look = Look { tx: self, queue, flow, levels, request, now };
         let wants = turns.wants();
         let mut heads = BTreeMap::new();
-        if flow.lanes.is_none() {
+        if !flow.takes_turns() {
             look.plain(true, wants, &mut heads, slots).await?;
             self.learn_costs(paying, heads.values().flatten().copied()).await?;
             return Ok(heads.into_iter().collect());
@@ -357,11 +361,12 @@ struct Asked<'a> {
     now: Timestamp,
 }
 
-/// A look at one priority of a queue.
+/// A look at one priority of a queue, or at all of them together.
 struct Look<'a, 't> {
     tx: &'a Tx<'t>,
     queue: &'a Name,
-    priority: i32,
+    flow: &'a QueueLimits,
+    levels: &'a [i32],
     request: &'a ClaimMany,
     now: Timestamp,
 }
@@ -377,9 +382,13 @@ impl Look<'_, '_> {
     /// The next lanes that have a job in line.
     async fn lanes(&self, after: i64, until: i64) -> Tried<Vec<Lane>> {
         let queue = self.queue.as_str();
-        let params = params![queue, self.priority, after, until, WALK];
         let lane = |r: &tokio_postgres::Row| Ok(Lane::from_number(Columns::new(r, 0).get()?));
-        self.tx.all(sql!("lanes_due"), params, lane).await
+        let mut lanes = BTreeSet::new();
+        for priority in self.levels {
+            let params = params![queue, *priority, after, until, WALK];
+            lanes.extend(self.tx.all(sql!("lanes_due"), params, lane).await?);
+        }
+        Ok(lanes.into_iter().take(WALK as usize).collect())
     }
 
     async fn of_lanes(
@@ -392,37 +401,59 @@ impl Look<'_, '_> {
             return Ok(());
         }
         let (numbers, depths): (Vec<i64>, Vec<i64>) =
-            lanes.into_iter().map(|(lane, depth)| (lane.number(), depth as i64)).unzip();
+            lanes.iter().map(|(lane, depth)| (lane.number(), *depth as i64)).unzip();
         let (queue, kinds, look, now) =
             (self.queue.as_str(), self.kinds(), LANED_LOOK_MAX as i64, Ts(self.now));
-        let params = params![queue, self.priority, numbers, depths, now, kinds, look];
-        let found = self.tx.all(sql!("lane_heads"), params, head).await?;
-        collect(found, heads, slots);
+        let mut found = Vec::new();
+        for priority in self.levels {
+            let params = params![queue, *priority, numbers, depths, now, kinds, look];
+            found.extend(self.tx.all(sql!("lane_heads"), params, |r| self.head(*priority, r)).await?);
+        }
+        let depths: HashMap<Lane, usize> = lanes.into_iter().collect();
+        collect(found, |lane| depths.get(&lane).copied().unwrap_or_default(), heads, slots);
         Ok(())
     }
 
     async fn plain(&self, all: bool, most: usize, heads: &mut Heads, slots: &mut Vec<Uuid>) -> Tried<()> {
         let (queue, kinds, look, now) =
             (self.queue.as_str(), self.kinds(), LANED_LOOK_MAX as i64, Ts(self.now));
-        let most = most as i64;
-        let params = params![queue, self.priority, now, all, look, kinds, most];
-        let found = self.tx.all(sql!("plain_heads"), params, head).await?;
-        collect(found, heads, slots);
+        let (limit, mut found) = (most as i64, Vec::new());
+        for priority in self.levels {
+            let params = params![queue, *priority, now, all, look, kinds, limit];
+            found.extend(self.tx.all(sql!("plain_heads"), params, |r| self.head(*priority, r)).await?);
+        }
+        collect(found, |_| most, heads, slots);
         Ok(())
+    }
+
+    fn head(&self, priority: i32, r: &tokio_postgres::Row) -> Tried<Head> {
+        let mut c = Columns::new(r, 0);
+        let (lane, id, is_running) = (Lane::from_number(c.get()?), c.job_id()?, c.get()?);
+        Ok(Head { lane, rank: self.flow.rank(priority, c.time()?), id, is_running })
     }
 }
 
-fn head(r: &tokio_postgres::Row) -> Tried<(Lane, JobId, bool)> {
-    let mut c = Columns::new(r, 0);
-    Ok((Lane::from_number(c.get()?), c.job_id()?, c.get()?))
+/// A job that is next in its lane, at its priority. In the order of lanes and of what is first there.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Head {
+    lane: Lane,
+    rank: Timestamp,
+    id: JobId,
+    /// A run whose lease is over.
+    is_running: bool,
 }
 
-fn collect(found: Vec<(Lane, JobId, bool)>, heads: &mut Heads, slots: &mut Vec<Uuid>) {
-    for (lane, id, is_running) in found {
+/// Keeps the first of each lane, as many as are wanted of it.
+fn collect(mut found: Vec<Head>, depth: impl Fn(Lane) -> usize, heads: &mut Heads, slots: &mut Vec<Uuid>) {
+    found.sort_unstable();
+    for Head { lane, id, is_running, .. } in found {
         if is_running {
             slots.push(uuid(id));
-        } else {
-            heads.entry(lane).or_default().push(id);
+            continue;
+        }
+        let jobs = heads.entry(lane).or_default();
+        if jobs.len() < depth(lane) {
+            jobs.push(id);
         }
     }
 }

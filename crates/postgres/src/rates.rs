@@ -6,8 +6,10 @@ use crate::param::params;
 use crate::row::{Columns, Ts};
 use std::collections::HashMap;
 use uuid::Uuid;
+use windlass_core::hold::{LANE_DUE_CAP, LaneHold, ReleaseLane};
 use windlass_core::rate::{Bucket, Rates};
-use windlass_core::{Job, JobId, Lane, Name, QueueLimits, Timestamp};
+use windlass_core::{Job, JobId, Key, Lane, Name, Queue, QueueLimits, Timestamp};
+use windlass_store::{LaneState, ListLanes, Now};
 
 /// The rates of a queue, and what the jobs cost that were looked at.
 pub(crate) struct Paying {
@@ -45,16 +47,35 @@ impl Db<'_> {
         flow: &QueueLimits,
         now: Timestamp,
     ) -> Tried<Option<Rates>> {
-        if !flow.has_rates() {
+        if !flow.has_rates() && !flow.held {
             return Ok(None);
         }
         let bucket = |r: &tokio_postgres::Row| {
             let mut c = Columns::new(r, 0);
             let lane = Lane::from_number(c.get()?);
-            Ok((lane, Bucket { paid_until: c.time()?, cost: c.get()? }))
+            Ok((lane, bucket(&mut c)?))
         };
         let kept = self.all(sql!("buckets"), params![queue.as_str()], bucket).await?;
         Ok(Rates::new(flow, kept, now))
+    }
+
+    /// The keys of a queue that take turns.
+    pub(crate) async fn lanes(&self, request: &ListLanes, now: Now) -> Tried<Vec<LaneState>> {
+        let queue = &request.queue;
+        let flow = self.queue(queue).await?.and_then(|queue| queue.flow).filter(QueueLimits::takes_turns);
+        let Some(flow) = flow else { return Ok(Vec::new()) };
+        let now = self.clock(now).await?;
+        let (held, rates) = (self.slots(queue, &flow).await?, self.rates(queue, &flow, now).await?);
+        let (after, limit) = (request.after.number(), crate::list::page(request.limit));
+        let (of, at, cap) = (queue.as_str(), Ts(now), LANE_DUE_CAP + 1);
+        let params = params![of, after, limit, at, cap];
+        self.all(sql!("lanes"), params, |r| {
+            let mut c = Columns::new(r, 0);
+            let lane = Lane::from_number(c.get()?);
+            let key = c.get::<Option<&str>>()?.and_then(|key| Key::try_from(key).ok());
+            Ok(LaneState::of(lane, key, c.get()?, &held, rates.as_ref()))
+        })
+        .await
     }
 
     /// The rates of a queue, to pay for starts.
@@ -81,7 +102,59 @@ impl Db<'_> {
     }
 }
 
+fn bucket(c: &mut Columns<'_>) -> Tried<Bucket> {
+    Ok(Bucket { paid_until: c.time()?, cost: c.get()?, held_until: c.opt_time()? })
+}
+
 impl Tx<'_> {
+    /// Holds a lane, and says of its queue that something of it is held. Locks the queue.
+    pub(crate) async fn hold_lane(&self, queue: &Name, hold: LaneHold, now: Timestamp) -> Tried<()> {
+        let before = self.lock_queue(queue).await?;
+        if let Some(held) = Queue::with_hold(before.as_ref(), queue) {
+            self.save_queue(&held, before.as_ref()).await?;
+        }
+        let (of, lane, now, until) = (queue.as_str(), hold.lane.number(), Ts(now), Ts(hold.until));
+        self.execute(sql!("hold_lane"), params![of, lane, now, until]).await
+    }
+
+    /// A locked queue that is claimed from; what says that something is held goes when nothing is.
+    pub(crate) async fn without_old_holds(&self, set: Queue, now: Timestamp) -> Tried<Queue> {
+        let Some(flow) = set.flow.as_ref().filter(|flow| flow.held) else { return Ok(set) };
+        if self.rates(&set.name, flow, now).await?.is_some_and(|rates| rates.has_holds()) {
+            return Ok(set);
+        }
+        self.execute(sql!("free_buckets"), params![set.name.as_str(), Ts(now)]).await?;
+        let settled = set.without_holds();
+        self.save_queue(&settled, Some(&set)).await?;
+        Ok(settled)
+    }
+
+    /// Lets a lane go; false if there was nothing to let go.
+    pub(crate) async fn release_lane(&self, request: &ReleaseLane) -> Tried<bool> {
+        self.lock_queue(&request.queue).await?;
+        let now = self.now().await?;
+        let (of, lane) = (request.queue.as_str(), request.lane().number());
+        let params = params![of, lane];
+        let kept = self.one(sql!("release_lane"), params, |r| bucket(&mut Columns::new(r, 0))).await?;
+        let Some(kept) = kept.filter(|kept| kept.counts_at(now)) else { return Ok(false) };
+        self.mark(true);
+        self.put_audit(&request.audit(kept), now).await?;
+        Ok(true)
+    }
+
+    /// Adds units that a job turned out to cost, where its queue has rates. Locks the queue.
+    pub(crate) async fn charge(&self, job: &Job, units: i32) -> Tried<()> {
+        let Some(flow) = self.lock_queue(&job.queue).await?.and_then(|queue| queue.flow) else {
+            return Ok(());
+        };
+        let now = self.now().await?;
+        let mut paying = self.paying(&job.queue, &flow, now).await?;
+        if let Some(rates) = &mut paying.rates {
+            rates.charge(flow.lane(job.lane), units);
+        }
+        self.keep_rates(&job.queue, &paying, now).await
+    }
+
     /// Pays for the start of one job by itself, and says whether the rates allow it. Its queue is locked.
     pub(crate) async fn pay_for(&self, job: &Job, flow: &QueueLimits, now: Timestamp) -> Tried<bool> {
         let mut paying = self.paying(&job.queue, flow, now).await?;

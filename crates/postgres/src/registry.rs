@@ -176,7 +176,10 @@ impl Tx<'_> {
         self.one(sql!("lock_queue"), params![name.as_str()], queue).await
     }
 
-    async fn save_queue(&self, q: &Queue, was_there: bool) -> Tried<()> {
+    /// Writes a queue's settings, which are locked if they were there. What is held of a queue that gets its first rule is
+    /// listed.
+    pub(crate) async fn save_queue(&self, q: &Queue, before: Option<&Queue>) -> Tried<()> {
+        let was_there = before.is_some();
         let (at, by) = q.paused.clone().unzip();
         let (at, by) = (at.map(Ts), by.map(String::from));
         let defaults = serde_json::to_string(&q.defaults)?;
@@ -184,7 +187,13 @@ impl Tx<'_> {
         let flow = q.flow.as_ref().map(serde_json::to_string).transpose()?;
         let params = params![name, at, by, defaults, mode, was_there, flow];
         let put = self.rows(sql!("put_queue"), params).await?;
-        if put.is_empty() { Err(Failure::Raced) } else { Ok(()) }
+        if put.is_empty() {
+            return Err(Failure::Raced);
+        }
+        if q.flow.is_some() && before.is_none_or(|before| before.flow.is_none()) {
+            self.execute(sql!("adopt_slots"), params![name]).await?;
+        }
+        Ok(())
     }
 
     pub(crate) async fn put_queue(&self, request: &PutQueue) -> Tried<Result<(), Refusal>> {
@@ -192,10 +201,7 @@ impl Tx<'_> {
         let decided = request.decide(before.as_ref()).map_err(Refusal::from);
         if let Some((queue, audit)) = granted!(decided) {
             let now = self.now().await?;
-            self.save_queue(&queue, before.is_some()).await?;
-            if queue.flow.is_some() && before.is_none_or(|before| before.flow.is_none()) {
-                self.execute(sql!("adopt_slots"), params![queue.name.as_str()]).await?;
-            }
+            self.save_queue(&queue, before.as_ref()).await?;
             // What stood behind a limit may be free now.
             self.mark(true);
             self.put_audit(&audit, now).await?;
@@ -207,7 +213,7 @@ impl Tx<'_> {
         let before = self.lock_queue(&request.name).await?;
         let now = self.now().await?;
         let Some((queue, audit)) = request.decide(before.as_ref(), now) else { return Ok(()) };
-        self.save_queue(&queue, before.is_some()).await?;
+        self.save_queue(&queue, before.as_ref()).await?;
         if !request.pause {
             self.mark(true);
         }

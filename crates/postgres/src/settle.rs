@@ -12,6 +12,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use uuid::Uuid;
 use windlass_core::decide::{Command, decide};
+use windlass_core::hold::LaneHold;
 use windlass_core::limits::{self, BATCH_MAX, PAYLOAD_MAX_BYTES};
 use windlass_core::outcome::Found;
 use windlass_core::payload::fits;
@@ -168,6 +169,11 @@ async fn settle_together(
     let before = items.iter().enumerate().take_while(|(_, one)| !matches!(one, One::Left(i) if is_wait(i)));
     let mut left: Vec<Left> = before
         .filter_map(|(n, one)| match one {
+            // What holds a lane locks a queue, and goes by itself.
+            One::Left(item) if matches!(item.outcome, Outcome::RateLimited(_)) => {
+                seen.insert(item.job);
+                None
+            }
             One::Left(item) if seen.insert(item.job) => Some((n, Arc::clone(item))),
             _ => None,
         })
@@ -319,7 +325,12 @@ impl Tx<'_> {
     }
 
     async fn settle_one(&self, item: &SettleItem) -> Tried<Answer> {
-        let (Some(job), now) = self.lock(item.job).await? else { return Ok(Err(Refusal::NotFound)) };
+        let (Some(job), mut now) = self.lock(item.job).await? else { return Ok(Err(Refusal::NotFound)) };
+        if matches!(item.outcome, Outcome::RateLimited(_)) {
+            // From the moment of the hold on, nothing is handed out: claims that were under way are over by then.
+            self.lock_queue(&job.queue).await?;
+            now = self.now().await?.max(now);
+        }
         let hash = item.token.hash();
         let outcome = match &item.outcome {
             Outcome::Wait(wait, _) => Outcome::Wait(wait.clone(), self.found(&job, wait).await?),
@@ -328,6 +339,9 @@ impl Tx<'_> {
         match decide(&job, Command::Settle(hash, outcome), now) {
             Ok(step) => {
                 self.write(&job, &step).await?;
+                if let Some(hold) = LaneHold::of(&step) {
+                    self.hold_lane(&job.queue, hold, step.event.at).await?;
+                }
                 Ok(Ok(Done::Moved(step.job.version, step.job.status)))
             }
             Err(refusal) => {

@@ -192,6 +192,7 @@ verbs! {
     }
     Registry {
         write pause_queue(PauseQueue) -> ();
+        write release_lane(ReleaseLane) -> bool;
         write put_settings(PutSettings) -> Result<SettingsState, Refusal>;
         write put_worker(PutWorker) -> Worker;
         write drain_worker(DrainWorker) -> Option<Worker>;
@@ -201,6 +202,7 @@ verbs! {
         write revoke_access_key(RevokeAccessKey) -> Option<AccessKey>;
         write remember(Remember) -> Result<Vec<u8>, Refusal>;
         read queues(i64) -> Vec<QueueState> = queues;
+        read lanes(ListLanes) -> Vec<LaneState> = lanes;
         read settings(()) -> SettingsState = settings;
         read workers(()) -> Vec<Worker> = workers;
         read candidates(Vec<Name>) -> Vec<Candidate> = candidates;

@@ -106,6 +106,7 @@ impl Db<'_> {
             let around = Surroundings {
                 paused: paused.get(&job.queue).cloned(),
                 full: limits.and_then(|(flow, held, _)| flow.full(facts.key.as_ref(), held)),
+                held: limits.and_then(|(_, _, rates)| rates.as_ref()?.held(facts.key.as_ref())),
                 rated: limits
                     .and_then(|(_, _, rates)| rates.as_ref()?.behind(facts.key.as_ref(), facts.cost)),
                 has_worker: workers.iter().any(|w| w.takes(&job.queue, &job.kind, now)),

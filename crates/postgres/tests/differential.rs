@@ -82,7 +82,7 @@ impl SqlApi for Sql {
         let unique = facts.unique.as_ref();
         let scope = unique.map(|u| if matches!(u.scope, Scope::Kind(_)) { "kind" } else { "queue" });
         let (policy, ttl_ms) = match unique.map(|u| u.policy) {
-            Some(Policy::Active) => ("active", None),
+            Some(Policy::Active | Policy::Debounce(_)) => ("active", None),
             Some(Policy::Forever) => ("forever", None),
             Some(Policy::Ttl(ms)) => ("ttl", Some(ms)),
             Some(Policy::Succeeded) | None => ("succeeded", None),

@@ -49,7 +49,7 @@ fn processes_that_race_never_pass_a_rate() {
         let (each, whole) = (rate(each, 3), rate(whole, 8));
         let rule = LaneRule { rate: Some(each), ..LaneRule::default() };
         let lanes = Some(Lanes { each: rule, keys: BTreeMap::new() });
-        limits(&first, QueueLimits { concurrency: None, rate: Some(whole), lanes }).await;
+        limits(&first, QueueLimits { rate: Some(whole), lanes, ..QueueLimits::default() }).await;
         for of in ["a", "b", "c", "d"] {
             enqueue(&first, of, &[1, 2, 1, 1, 3].repeat(4)).await;
         }

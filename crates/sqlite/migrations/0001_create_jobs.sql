@@ -313,12 +313,14 @@ CREATE TABLE queues (
   flow      TEXT                            -- its rules, as JSON; null without any
 ) STRICT, WITHOUT ROWID;
 
--- What starts of queues with rates have paid for, per lane; lane -1 is the whole queue. In the past it means nothing.
+-- What starts of queues with rates have paid for, per lane, and until when lanes are held; lane -1 is the whole queue.
+-- In the past both mean nothing.
 CREATE TABLE buckets (
   queue      TEXT    NOT NULL,
   lane       INTEGER NOT NULL,
   paid_until INTEGER NOT NULL,
-  cost       INTEGER NOT NULL,              -- of the last start
+  cost       INTEGER NOT NULL,              -- of the last start, or the debt after a charge
+  held_until INTEGER,                       -- null if nobody holds it
   PRIMARY KEY (queue, lane)
 ) STRICT, WITHOUT ROWID;
 

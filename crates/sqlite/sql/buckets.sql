@@ -1,3 +1,3 @@
--- What starts of a queue with rates have paid for, per lane.
+-- What starts of a queue with rates have paid for, per lane, and until when lanes are held.
 -- ?1 queue
-SELECT lane, paid_until, cost FROM buckets WHERE queue = ?1
+SELECT lane, paid_until, cost, held_until FROM buckets WHERE queue = ?1

@@ -1,3 +1,3 @@
 -- Forgets buckets of a queue that mean nothing any more.
 -- ?1 queue  ?2 now
-DELETE FROM buckets WHERE queue = ?1 AND paid_until <= ?2
+DELETE FROM buckets WHERE queue = ?1 AND paid_until <= ?2 AND coalesce(held_until <= ?2, true)

@@ -64,9 +64,14 @@ impl Tx<'_, '_> {
                 None => None,
             },
             checkpoint: request.checkpoint.clone(),
+            charge: request.charge,
         };
         let command = Command::Progress(request.token.hash(), report);
-        self.tell(&job, decide(&job, command, now).map(|m| m.key(request.key.clone())))
+        let told = self.tell(&job, decide(&job, command, now).map(|m| m.key(request.key.clone())))?;
+        if let (Some(units), Ok(_)) = (request.charge, &told) {
+            self.charge(&job, units, now)?;
+        }
+        Ok(told)
     }
 
     pub(crate) fn record_step(

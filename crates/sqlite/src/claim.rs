@@ -83,7 +83,9 @@ impl Tx<'_, '_> {
             if !set.as_ref().is_none_or(|set| set.is_open()) {
                 continue;
             }
-            if let Some(flow) = set.and_then(|set| set.flow) {
+            if let Some(set) = set
+                && let Some(flow) = self.settled_flow(set, now)?
+            {
                 self.claim_laned(queue, &flow, request, max, &positions.1, now, &mut claimed)?;
                 if claimed.len() >= max {
                     return Ok(claimed);

@@ -73,6 +73,11 @@ impl Tx<'_, '_> {
             if let Some(unique) = &job.facts.unique
                 && let Some(hold) = self.hold(&unique.scope, &unique.key)?
             {
+                if job.debounce().is_some()
+                    && let Some(there) = self.job(hold.job)?
+                {
+                    loaded.parents.insert(hold.job, there);
+                }
                 loaded.holds.insert((unique.scope.clone(), unique.key.clone()), hold);
             }
             for id in job.facts.parent_id.into_iter().chain(job.facts.after().iter().map(|edge| edge.job)) {
@@ -104,6 +109,9 @@ impl Tx<'_, '_> {
                 self.tag(born.row.id, facts)?;
             }
             self.insert_job(&born.row, now)?;
+        }
+        for id in &plan.freed {
+            self.execute(sql!("free_keys"), [id.as_bytes()])?;
         }
         for ((scope, key), hold) in &plan.holds {
             self.take_key(&scope.to_text(), key.as_str(), hold)?;

@@ -6,11 +6,12 @@ use crate::rates::Costs;
 use crate::row;
 use std::cmp::Reverse;
 use windlass_core::decide::{Command, decide};
+use windlass_core::hold::LANE_DUE_CAP;
 use windlass_core::lane::{Held, Turns};
 use windlass_core::limits::{LANED_CLAIM_MAX, LANED_LOOK_MAX, PRIORITY_MAX, PRIORITY_MIN};
 use windlass_core::rate::Rates;
-use windlass_core::{Job, JobId, Lane, Name, QueueLimits, Status, Timestamp};
-use windlass_store::{ClaimMany, Claimed, LanePlaces};
+use windlass_core::{Job, JobId, Key, Lane, Name, QueueLimits, Status, Timestamp};
+use windlass_store::{ClaimMany, Claimed, LanePlaces, LaneState, ListLanes};
 
 /// The first jobs of a lane.
 type Heads = (Lane, Vec<JobId>);
@@ -21,6 +22,20 @@ impl Db<'_> {
         let count = |r: &rusqlite::Row<'_>| Ok((Lane::from_number(r.get(0)?), r.get::<_, i64>(1)?));
         let counts = self.all(sql!("slots"), [queue.as_str()], count)?;
         Ok(counts.into_iter().map(|(lane, n)| (flow.lane(Some(lane)), n)).collect())
+    }
+
+    /// The keys of a queue that take turns.
+    pub(crate) fn lanes(&self, request: &ListLanes, now: Timestamp) -> Tried<Vec<LaneState>> {
+        let queue = &request.queue;
+        let flow = self.queue(queue)?.and_then(|queue| queue.flow).filter(QueueLimits::takes_turns);
+        let Some(flow) = flow else { return Ok(Vec::new()) };
+        let (held, rates) = (self.slots(queue, &flow)?, self.rates(queue, &flow, now)?);
+        let (after, limit) = (request.after.number(), crate::list::page(request.limit));
+        let params = (queue.as_str(), after, limit, now.as_micros(), LANE_DUE_CAP + 1);
+        self.all(sql!("lanes"), params, |r| {
+            let key = r.get::<_, Option<String>>(1)?.and_then(|key| Key::try_from(key).ok());
+            Ok(LaneState::of(Lane::from_number(r.get(0)?), key, r.get(2)?, &held, rates.as_ref()))
+        })
     }
 
     /// Whether a job that is not held finds a slot; one that is has it.
@@ -61,12 +76,12 @@ impl Tx<'_, '_> {
         let from = request.from.unwrap_or_else(|| places.begin(queue));
         let held = self.slots(queue, flow)?;
         let mut turns = Turns::new(flow, held, rates.clone(), from, most - claimed.len());
-        for priority in (PRIORITY_MIN..=PRIORITY_MAX).rev() {
+        for levels in flow.levels((PRIORITY_MIN as i32..=PRIORITY_MAX as i32).rev()) {
             if turns.wants() == 0 {
                 break;
             }
-            let mut look = Look { tx: self, queue, priority, request, rates: rates.as_ref(), now };
-            let heads = look.heads(flow, &mut turns, &mut costs)?;
+            let mut look = Look { tx: self, queue, flow, levels, request, rates: rates.as_ref(), now };
+            let heads = look.heads(&mut turns, &mut costs)?;
             for id in turns.serve(heads, |id| costs.of(*id)) {
                 let found = self.all(sql!("job"), [id.as_bytes()], row::readable_job)?;
                 for (job, wrong) in found {
@@ -114,11 +129,12 @@ impl Tx<'_, '_> {
     }
 }
 
-/// A look at one priority of a queue.
+/// A look at one priority of a queue, or at all of them together.
 struct Look<'a, 'c, 'd> {
     tx: &'a Tx<'c, 'd>,
     queue: &'a Name,
-    priority: i64,
+    flow: &'a QueueLimits,
+    levels: Vec<i32>,
     request: &'a ClaimMany,
     rates: Option<&'a Rates>,
     now: Timestamp,
@@ -126,8 +142,8 @@ struct Look<'a, 'c, 'd> {
 
 impl Look<'_, '_, '_> {
     /// Lanes with room and a due job that can be paid for, in the order of their turns, as many and as deep as a claim needs.
-    fn heads(&mut self, flow: &QueueLimits, turns: &mut Turns, costs: &mut Costs) -> Tried<Vec<Heads>> {
-        if flow.lanes.is_none() {
+    fn heads(&mut self, turns: &mut Turns, costs: &mut Costs) -> Tried<Vec<Heads>> {
+        if !self.flow.takes_turns() {
             return Ok(vec![(Lane::PLAIN, self.plain(true, turns.wants(), costs)?)]);
         }
         let mut heads: Vec<Heads> = Vec::new();
@@ -138,9 +154,7 @@ impl Look<'_, '_, '_> {
                 heads.extend(Some((Lane::PLAIN, plain)).filter(|(_, jobs)| !jobs.is_empty()));
             }
             while heads.len() < turns.wants() {
-                let params = (self.queue.as_str(), self.priority, after, until);
-                let next = self.tx.one(sql!("lanes_due"), params, |r| Ok(r.get::<_, i64>(0)?))?;
-                let Some(lane) = next.map(Lane::from_number) else { break };
+                let Some(lane) = self.next_lane(after, until)? else { break };
                 after = lane.number();
                 if turns.room(lane) > 0 {
                     let jobs = self.of_lane(lane, turns.depth(lane, usize::MAX), costs)?;
@@ -159,38 +173,54 @@ impl Look<'_, '_, '_> {
         Ok(heads)
     }
 
+    /// The next lane that has a job with a due time.
+    fn next_lane(&self, after: i64, until: i64) -> Tried<Option<Lane>> {
+        let mut next: Option<i64> = None;
+        for priority in &self.levels {
+            let params = (self.queue.as_str(), *priority, after, next.unwrap_or(until));
+            next = self.tx.one(sql!("lanes_due"), params, |r| Ok(r.get::<_, i64>(0)?))?.or(next);
+        }
+        Ok(next.map(Lane::from_number))
+    }
+
     /// The first jobs without a key, or of all.
     fn plain(&self, all: bool, most: usize, costs: &mut Costs) -> Tried<Vec<JobId>> {
         let look = if all && self.request.kinds.is_empty() { most + most } else { LANED_LOOK_MAX };
-        let params = (self.queue.as_str(), self.priority, self.now.as_micros(), all, look as i64);
-        self.first(sql!("plain_heads"), params, most, costs)
+        let (queue, now) = (self.queue.as_str(), self.now.as_micros());
+        self.first(sql!("plain_heads"), |priority| (queue, priority, now, all, look as i64), most, costs)
     }
 
     /// The first jobs of a lane.
     fn of_lane(&self, lane: Lane, depth: usize, costs: &mut Costs) -> Tried<Vec<JobId>> {
         let (queue, now, look) = (self.queue.as_str(), self.now.as_micros(), LANED_LOOK_MAX as i64);
-        self.first(sql!("lane_heads"), (queue, self.priority, lane.number(), now, look), depth, costs)
+        self.first(sql!("lane_heads"), |priority| (queue, priority, lane.number(), now, look), depth, costs)
     }
 
     /// The first jobs of a statement that the claim takes and nobody holds.
-    fn first(
+    fn first<P: rusqlite::Params>(
         &self,
         sql: &'static str,
-        params: impl rusqlite::Params,
+        params: impl Fn(i32) -> P,
         most: usize,
         costs: &mut Costs,
     ) -> Tried<Vec<JobId>> {
-        let mut statement = self.tx.statement(sql)?;
-        let mut rows = statement.query(params)?;
-        let mut found = Vec::new();
-        while found.len() < most
-            && let Some(row) = rows.next()?
-        {
-            let (kind, status) = (row.get_ref(1)?.as_str(), row.get_ref(2)?.as_str());
-            if takes(self.request, kind.unwrap_or_default()) && status != Ok(Status::Running.as_str()) {
-                found.push(JobId::from_bytes(row.get(0)?));
+        let mut ranked = Vec::new();
+        for priority in &self.levels {
+            let mut statement = self.tx.statement(sql)?;
+            let mut rows = statement.query(params(*priority))?;
+            let enough = ranked.len() + most;
+            while ranked.len() < enough
+                && let Some(row) = rows.next()?
+            {
+                let (kind, status) = (row.get_ref(1)?.as_str(), row.get_ref(2)?.as_str());
+                if takes(self.request, kind.unwrap_or_default()) && status != Ok(Status::Running.as_str()) {
+                    let due_at = Timestamp::from_micros(row.get(3)?);
+                    ranked.push((self.flow.rank(*priority, due_at), JobId::from_bytes(row.get(0)?)));
+                }
             }
         }
+        ranked.sort_unstable();
+        let found: Vec<JobId> = ranked.into_iter().take(most).map(|(_, id)| id).collect();
         self.tx.costs(self.rates, found.iter().copied(), costs)?;
         Ok(found)
     }

@@ -43,6 +43,7 @@ impl Db<'_> {
         };
         let around = Surroundings {
             full,
+            held: rates.as_ref().and_then(|rates| rates.held(facts.key.as_ref())),
             rated: rates.and_then(|rates| rates.behind(facts.key.as_ref(), facts.cost)),
             paused: queue.and_then(|q| q.paused).map(|(at, by)| (at, by.to_string())),
             has_worker: self.workers()?.iter().any(|w| w.takes(&job.queue, &job.kind, now)),

@@ -161,7 +161,7 @@ impl Tx<'_, '_> {
         self.execute(sql!("purge_seq"), [self.last_seq()]).map(|_| ())
     }
 
-    fn save_queue(&self, q: &Queue) -> Tried<()> {
+    pub(crate) fn save_queue(&self, q: &Queue) -> Tried<()> {
         let (at, by) = q.paused.clone().unzip();
         let defaults = serde_json::to_string(&q.defaults)?;
         let flow = q.flow.as_ref().map(serde_json::to_string).transpose()?;

@@ -5,6 +5,7 @@ use crate::error::{Failure, Tried, one_items};
 use crate::row;
 use std::collections::HashMap;
 use windlass_core::decide::{Command, decide};
+use windlass_core::hold::LaneHold;
 use windlass_core::limits::{self, BATCH_MAX, PAYLOAD_MAX_BYTES};
 use windlass_core::outcome::Found;
 use windlass_core::payload::fits;
@@ -76,6 +77,9 @@ impl Tx<'_, '_> {
         match decide(&job, Command::Settle(hash, outcome), now) {
             Ok(step) => {
                 self.write(&job, &step)?;
+                if let Some(hold) = LaneHold::of(&step) {
+                    self.hold_lane(&job.queue, hold, step.event.at)?;
+                }
                 Ok(Ok(Done::Moved(step.job.version, step.job.status)))
             }
             Err(refusal) => {

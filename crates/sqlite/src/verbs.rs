@@ -157,6 +157,7 @@ verbs! {
     Registry {
         write put_queue(request: PutQueue) -> Result<(), Refusal>;
         write pause_queue(request: PauseQueue) -> ();
+        write release_lane(request: ReleaseLane) -> bool;
         write put_settings(request: PutSettings) -> Result<SettingsState, Refusal>;
         write put_worker(request: PutWorker) -> Worker;
         write drain_worker(request: DrainWorker) -> Option<Worker>;
@@ -166,6 +167,7 @@ verbs! {
         write revoke_access_key(request: RevokeAccessKey) -> Option<AccessKey>;
         write remember(request: Remember) -> Result<Vec<u8>, Refusal>;
         read queues(cap: i64) -> Vec<QueueState> = |db, now| db.queues(cap, now);
+        read lanes(request: ListLanes) -> Vec<LaneState> = |db, now| db.lanes(&request, now);
         read settings(none: ()) -> SettingsState = |db, now| db.settings();
         read workers(none: ()) -> Vec<Worker> = |db, now| db.workers();
         read candidates(queues: Vec<Name>) -> Vec<Candidate> = |db, now| db.candidates(&queues, now);

@@ -113,7 +113,9 @@ pub const TABLES: &[Table] = tables! {
     "job_logs" [job_id Id, n Int] at Time, attempt Int, line Text;
     "job_log_parts" [job_id Id, first_n Int] last_n Int, part Text, moved_at Time;
     "tombstones" [job_id Id] status Text, finished_at Time, archive Text, purged_at Time;
-    "buckets" [queue Text, lane Int] paid_until Time, cost Int;
+    "removals" [job_id Id, version Int] removed_at Time;
+    "seals" [number Int] at Time, store_id Int, incarnation Int, body Bytes, hash Bytes;
+    "buckets" [queue Text, lane Int] paid_until Time, cost Int, held_until Time;
     "rollups" [resolution Text, at Time, queue Text, kind Text, tally Text] n Int, times Text;
     "gauges" [resolution Text, at Time, queue Text] depth Int, oldest_ms Int, busy Int, capacity Int;
     "problems" [fingerprint Text] state Text, kind Text, last_seen_at Time, body Text;

@@ -437,6 +437,10 @@ pub trait Registry: Send + Sync {
     async fn put_queue(&self, request: PutQueue, now: Now) -> StoreResult<Result<(), Refusal>>;
     /// Pauses or resumes a queue. Audited; a repeat changes nothing.
     async fn pause_queue(&self, request: PauseQueue, now: Now) -> StoreResult<()>;
+    /// Lets a key of a queue, or the queue, go at once: neither a hold nor a debt keeps it. False if nothing kept it. Audited.
+    async fn release_lane(&self, request: ReleaseLane, now: Now) -> StoreResult<bool>;
+    /// The keys of a queue that take turns, with what runs and waits of each; none of a queue without rules for keys.
+    async fn lanes(&self, request: ListLanes, now: Now) -> StoreResult<Vec<LaneState>>;
     /// Every queue that has a setting or a job that could be taken; each count stops at the cap.
     async fn queues(&self, request: i64, now: Now) -> StoreResult<Vec<QueueState>>;
     /// The settings of the store.

@@ -7,6 +7,7 @@ pub use windlass_core::enqueue::{BatchRefusal, Enqueue, Enqueued};
 pub use windlass_core::erase::Erase;
 pub use windlass_core::flow::Seal;
 pub use windlass_core::follow::{Advance, Findings, Place, RebuildStats};
+pub use windlass_core::hold::{LaneState, ReleaseLane};
 pub use windlass_core::idle::CancelIdle;
 pub use windlass_core::logs::{LogRange, MoveLogs};
 pub use windlass_core::operate::{Cancel, Fork, Redrive};
@@ -163,6 +164,9 @@ pub struct Progress {
     pub metadata: Option<Metadata>,
     /// Opaque JSON for the next attempt.
     pub checkpoint: Option<Payload>,
+    /// Units of its rates that it cost beside those it was started for. Its key's bucket and its queue's pay for them at once,
+    /// if that takes a debt.
+    pub charge: Option<i32>,
     /// Recognises a repeat.
     pub key: Option<Key>,
 }
@@ -596,6 +600,17 @@ pub struct QueueState {
     pub due: Count,
     /// Since when the oldest of them is due.
     pub oldest_due_at: Option<Timestamp>,
+}
+
+/// A page of a queue's lanes to read, by their numbers.
+#[derive(Debug, Clone)]
+pub struct ListLanes {
+    /// Of which queue.
+    pub queue: Name,
+    /// Behind this lane; from the first when [`Lane::PLAIN`].
+    pub after: Lane,
+    /// At most 1,000.
+    pub limit: usize,
 }
 
 /// A page of the audit to read, newest first.

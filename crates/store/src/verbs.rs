@@ -115,6 +115,8 @@ macro_rules! every_verb {
             Registry {
                 put_queue(PutQueue) -> Result<(), Refusal>;
                 pause_queue(PauseQueue) -> ();
+                release_lane(ReleaseLane) -> bool;
+                lanes(ListLanes) -> Vec<LaneState>;
                 queues(i64) -> Vec<QueueState>;
                 settings(()) -> SettingsState;
                 put_settings(PutSettings) -> Result<SettingsState, Refusal>;

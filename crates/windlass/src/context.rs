@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 use windlass_core::limits::EVENT_PAYLOAD_MAX_BYTES;
 use windlass_core::{JobId, Metadata, Timestamp, Token, Version, Wake};
 use windlass_engine::{Attempt, HandlerError, Report};
@@ -135,6 +136,27 @@ impl<S> Context<S> {
     pub async fn progress(&self, percent: u8, stage: &str) -> Result<(), HandlerError> {
         let stage = (!stage.is_empty()).then_some(stage);
         self.attempt.progress(i64::from(percent), stage).await
+    }
+
+    /// What this handler calls takes no more before a while is over, such as an answer 429 with `Retry-After`. Return it as
+    /// the handler's error: the job comes back then, without using a retry, and until then no job of the same key starts, or
+    /// of the same queue if this job has no key. At most a day.
+    ///
+    /// ```
+    /// # use windlass::{Context, HandlerError};
+    /// # use std::time::Duration;
+    /// # fn answered(ctx: &Context, retry_after: Duration) -> Result<(), HandlerError> {
+    /// return Err(ctx.rate_limited(retry_after));
+    /// # }
+    /// ```
+    pub fn rate_limited(&self, after: Duration) -> HandlerError {
+        HandlerError::rate_limited(after)
+    }
+
+    /// Charges units of the rates of this job's key and queue beside those it was started for: what the work turned out to
+    /// cost, such as the tokens of an answer. Nothing more of them starts before that is paid.
+    pub async fn charge(&self, units: u32) -> Result<(), HandlerError> {
+        self.attempt.charge(i32::try_from(units).unwrap_or(i32::MAX)).await
     }
 
     /// Merges a value into the job's metadata.

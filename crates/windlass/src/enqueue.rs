@@ -8,9 +8,9 @@ use std::future::IntoFuture;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_core::limits::{HORIZON_MS, Invalid, PAYLOAD_MAX_BYTES, TIMEOUT_MAX_MS};
-use windlass_core::unique::{Policy as UniquePolicy, Scope, Unique};
-use windlass_core::{Facts, JobId, Name, NewJob, Payload};
+use windlass_core::limits::{DEBOUNCE_MAX_MS, HORIZON_MS, Invalid, PAYLOAD_MAX_BYTES, TIMEOUT_MAX_MS};
+use windlass_core::unique::{Debounce, Policy as UniquePolicy, Scope, Unique};
+use windlass_core::{Facts, JobId, Name, NewJob, Payload, RunAt};
 use windlass_engine::{Policies, Policy};
 use windlass_store::{BatchRefusal, Enqueued, fresh};
 
@@ -26,6 +26,7 @@ pub struct Request {
     /// What the job says of itself; the rest is decided by kind, agent and queue.
     pub(crate) own: Policy,
     unique: Option<UniqueWish>,
+    debounce: Option<Debounce>,
 }
 
 /// A unique key before it is known in which queue.
@@ -68,7 +69,7 @@ impl Request {
             backoff: J::backoff(),
             ..Policy::default()
         };
-        Self { job: new_job::<J>(payload), own, unique: None }
+        Self { job: new_job::<J>(payload), own, unique: None, debounce: None }
     }
 
     /// Changes what is asked, unless something was wrong before.
@@ -86,6 +87,14 @@ impl Request {
         policies.fill(&mut job.facts, &self.own);
         if let Some(wish) = self.unique {
             job.facts.unique = Some(wish.resolve(&job)?);
+        }
+        if let Some(debounce) = self.debounce {
+            let Some(key) = job.facts.key.clone() else {
+                return Err(Invalid::new("key", "missing", "is what debounce goes by"));
+            };
+            let (queue, kind) = (job.facts.queue.clone(), job.facts.kind.clone());
+            job.facts.run_at = RunAt::After(debounce.delay_ms);
+            job.facts.unique = Some(Unique::debounced(queue, kind, key, debounce));
         }
         Ok(job)
     }
@@ -177,6 +186,23 @@ impl Enqueue {
     /// The key stays taken for so long, whatever becomes of the job.
     pub fn unique_for(self, time: Duration) -> Self {
         self.unique_policy(UniquePolicy::Ttl(millis(time, HORIZON_MS)))
+    }
+
+    /// Latest wins: while a job of this queue and kind with the same [`key`](Enqueue::key) waits for its first run, it gets
+    /// this job's payload instead of being joined by another, and its wait begins anew. It runs once nobody has asked for so
+    /// long, and ten times that after the first request at the latest.
+    pub fn debounce(self, delay: Duration) -> Self {
+        self.debounced(millis(delay, DEBOUNCE_MAX_MS), None)
+    }
+
+    /// The same, with its own bound for how long after the first request it runs at the latest.
+    pub fn debounce_at_most(self, delay: Duration, max: Duration) -> Self {
+        self.debounced(millis(delay, DEBOUNCE_MAX_MS), Some(millis(max, HORIZON_MS)))
+    }
+
+    fn debounced(mut self, delay_ms: i64, max_ms: Option<i64>) -> Self {
+        self.request.debounce = Some(Debounce::new(delay_ms, max_ms));
+        self
     }
 
     /// The job it belongs to, which can wait for it. Inside a handler, [`Context::spawn`](crate::Context::spawn) does this.

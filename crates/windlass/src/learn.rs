@@ -31,6 +31,9 @@ pub struct PushQueues;
 #[doc = include_str!("../../../docs/learn/limits.md")]
 pub struct Limits;
 
+#[doc = include_str!("../../../docs/learn/debounce.md")]
+pub struct Debounce;
+
 #[cfg(feature = "postgres")]
 #[doc = include_str!("../../../docs/learn/transactions-and-fencing.md")]
 pub struct TransactionsAndFencing;

@@ -59,6 +59,10 @@ pub struct EnqueueArgs {
     /// Whose job it is, such as a tenant: where the queue has limits for keys, jobs of one key share them and take turns
     #[arg(long, value_name = "KEY")]
     pub key: Option<String>,
+    /// Latest wins: a job of the same queue, kind and --key that still waits gets this payload, and its wait begins anew; like
+    /// 30s or 30s,max=5m
+    #[arg(long, value_name = "TIME[,max=TIME]", requires = "key", conflicts_with_all = ["delay", "run_at", "unique_key"])]
+    pub debounce: Option<String>,
     /// How many units of its queue's rate one start takes; one
     #[arg(long, value_name = "N")]
     pub cost: Option<i32>,

@@ -59,6 +59,31 @@ pub enum QueuesCommand {
     Set(Box<QueueSettings>),
 }
 
+/// `windlass lanes`
+#[derive(Debug, Subcommand)]
+pub enum LanesCommand {
+    /// List the keys of a queue that take turns: what runs, waits and is held of each
+    #[command(after_help = "Example:\n  windlass lanes ls sync --limit 20")]
+    Ls {
+        /// Of which queue
+        queue: String,
+        /// Where the last page ended
+        #[arg(long)]
+        cursor: Option<String>,
+        /// At most so many
+        #[arg(long, default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..=1000))]
+        limit: u16,
+    },
+    /// Let a held key go at once, or a held queue: neither a hold nor a debt keeps it any longer
+    #[command(after_help = "Examples:\n  windlass lanes release sync acme\n  windlass lanes release sync")]
+    Release {
+        /// Of which queue
+        queue: String,
+        /// Which key; the queue itself when left out
+        key: Option<String>,
+    },
+}
+
 /// A queue.
 #[derive(Debug, Args)]
 pub struct QueueArg {
@@ -113,8 +138,11 @@ pub struct QueueSettings {
     /// Let keys take turns, without a limit for them
     #[arg(long)]
     pub fair: bool,
+    /// How much older a job must be to go before one of the next higher priority, like 5m; without it priority decides alone
+    #[arg(long, value_name = "TIME")]
+    pub aging: Option<Span>,
     /// Remove all limits and rates
-    #[arg(long, conflicts_with_all = ["limit", "per_key", "key_limit", "weight", "rate", "key_rate", "fair"])]
+    #[arg(long, conflicts_with_all = ["limit", "per_key", "key_limit", "weight", "rate", "key_rate", "fair", "aging"])]
     pub no_limits: bool,
 }
 

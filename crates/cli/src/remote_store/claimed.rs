@@ -160,6 +160,7 @@ pub fn settled(item: &SettleItem) -> Option<ItemBody> {
         permanent: None,
         run_at: None,
         delay: None,
+        hold: None,
     };
     match &item.outcome {
         Outcome::Complete(result) => (body.result, body.result_base64) = fields(result.as_ref()),
@@ -173,6 +174,10 @@ pub fn settled(item: &SettleItem) -> Option<ItemBody> {
         Outcome::Release(run_at) => {
             body.outcome = OutcomeWord::Release;
             body.run_at = Some(Moment::from(*run_at));
+        }
+        Outcome::RateLimited(after_ms) => {
+            body.outcome = OutcomeWord::Release;
+            body.hold = Some(Span::from_ms(*after_ms));
         }
         Outcome::Cancelled { .. } => body.outcome = OutcomeWord::Cancelled,
         // A program waits by asking the server itself.

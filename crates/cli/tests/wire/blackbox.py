@@ -85,6 +85,7 @@ VERBS = [
     ("POST", "release", {}),
     ("POST", "wait", {"for": "signal", "name": "s"}),
     ("POST", "progress", {"progress": 50}),
+    ("POST", "charge", {"units": 1}),
     ("POST", "logs", {"lines": ["a"]}),
     ("POST", "approvals", {"name": "a", "prompt": "?"}),
     ("POST", "events", {"type": "node_started"}),
@@ -192,6 +193,7 @@ def a_life():
     mine = {"lease_token": token}
     ok("POST", f"/v1/jobs/{job}/progress", {**mine, "progress": 50, "stage": "half", "checkpoint": {"at": 3}})
     refused(422, "invalid", "POST", f"/v1/jobs/{job}/progress", {**mine, "progress": 101})
+    ok("POST", f"/v1/jobs/{job}/charge", {**mine, "units": 3})
     ok("POST", f"/v1/jobs/{job}/logs", {**mine, "lines": ["hello"]}, 201)
     assert ok("GET", f"/v1/jobs/{job}/logs")["lines"][0]["line"] == "hello"
     ok("PUT", f"/v1/jobs/{job}/steps/one", {**mine, "status": "finished", "value": 1})
@@ -308,6 +310,8 @@ def operating():
     assert ok("POST", "/v1/queues/ops/pause")["queue"]["paused"]
     assert ok("POST", "/v1/queues/ops/resume")["queue"].get("paused") is None
     assert any(queue["name"] == "ops" for queue in ok("GET", "/v1/queues")["queues"])
+    assert ok("GET", "/v1/queues/ops/lanes") == {"lanes": [], "next_cursor": None}
+    assert ok("POST", "/v1/queues/ops/lanes/release", {"key": "acme"}) == {"released": False}
     ok("PUT", "/v1/workers/w", {"queues": ["ops"]})
     assert any(worker["id"] == "w" for worker in ok("GET", "/v1/workers")["workers"])
     refused(404, "not_found", "PUT", f"/v1/workers/{KIND}", {"draining": True})

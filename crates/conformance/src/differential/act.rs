@@ -56,6 +56,7 @@ fn outcome(end: &End, now: Timestamp) -> Outcome {
             Outcome::Fail { error: failure("broken"), permanent: *permanent, run_at: delay_ms.map(run_at) }
         }
         End::Release(delay_ms) => Outcome::Release(run_at(*delay_ms)),
+        End::RateLimited(after_ms) => Outcome::RateLimited(*after_ms),
         End::TimeOut => Outcome::TimeOut,
         End::Cancelled => Outcome::Cancelled { reason: Some("stopped".into()) },
         End::Timer(ms) => wait(WaitFor::Timer, None, Some(now.plus_ms(*ms)), None),
@@ -210,7 +211,7 @@ impl Twins {
                 let answer = both!(self, append, request);
                 self.tells("append", answer.is_ok());
             }
-            Act::Progress { lease, progress, meta, checkpoint, key } => {
+            Act::Progress { lease, progress, meta, checkpoint, charge, key } => {
                 let (job, token) = self.lease(*lease);
                 let metadata = serde_json::json!({ "seen": progress, "by": "holder" });
                 let request = Progress {
@@ -220,6 +221,7 @@ impl Twins {
                     stage: progress.map(|n| format!("at {n}")),
                     metadata: meta.then(|| metadata.as_object().cloned().unwrap_or_default()),
                     checkpoint: checkpoint.then(|| json("{\"at\":1}")),
+                    charge: *charge,
                     key: event_key(*key),
                 };
                 let answer = both!(self, progress, request);

@@ -144,13 +144,21 @@ impl Twins {
                 both!(self, pause_queue, PauseQueue { name: queue(*q), pause: *pause, actor });
                 self.tells("pause_queue", *pause);
             }
+            Act::ReleaseLane { queue: q, key: k } => {
+                let key = k.and_then(lane_key);
+                let answer = both!(self, release_lane, ReleaseLane { queue: queue(*q), key, actor });
+                self.tells("release_lane", answer);
+            }
             Act::PutQueue { queue: q, retries, push, flow } => {
                 let defaults = QueueDefaults { max_retries: Some(*retries), ..QueueDefaults::default() };
-                let flow = flow.as_ref().map(|Limits { concurrency, rate: drawn, lanes }| QueueLimits {
-                    concurrency: *concurrency,
-                    rate: drawn.map(rate),
-                    lanes: lanes.as_ref().map(lane_rules),
-                });
+                let flow =
+                    flow.as_ref().map(|Limits { concurrency, rate: drawn, lanes, aging_ms }| QueueLimits {
+                        concurrency: *concurrency,
+                        rate: drawn.map(rate),
+                        lanes: lanes.as_ref().map(lane_rules),
+                        aging_ms: *aging_ms,
+                        held: false,
+                    });
                 let mode = Some(if *push { QueueMode::Push } else { QueueMode::Pull });
                 let answer =
                     both!(self, put_queue, PutQueue { name: queue(*q), defaults, mode, flow, actor });

@@ -43,7 +43,7 @@ pub fn spec() -> impl Strategy<Value = Spec> {
     let last = (
         0..4usize,
         0..3usize,
-        weighted(0.4, (0..3usize, 0..5usize)),
+        weighted(0.4, (0..3usize, 0..6usize)),
         weighted(0.4, (place(), proptest::bool::weighted(0.3))),
         weighted(0.5, 0..3usize),
         weighted(0.3, node()),
@@ -75,6 +75,7 @@ fn end() -> impl Strategy<Value = End> {
         3 => (weighted(0.6, some_ms()), proptest::bool::weighted(0.3))
             .prop_map(|(delay_ms, permanent)| End::Fail { permanent, delay_ms }),
         1 => some_ms().prop_map(End::Release),
+        2 => (2_000..20_000i64).prop_map(End::RateLimited),
         1 => Just(End::TimeOut),
         1 => Just(End::Cancelled),
         1 => some_ms().prop_map(End::Timer),
@@ -97,8 +98,10 @@ pub fn on_jobs() -> BoxedStrategy<Act> {
         1 => (place(), yes()).prop_map(|(job, altered)| Act::EnqueueAgain { job, altered }),
         2 => (place(), weighted(0.5, shown()), 0..5usize, weighted(0.3, 0..2i64), key())
             .prop_map(|(job, lease, type_name, behind, key)| Act::Append { job, lease, type_name, behind, key }),
-        2 => (shown(), of(odd(0, 100)), yes(), yes(), key()).prop_map(
-            |(lease, progress, meta, checkpoint, key)| Act::Progress { lease, progress, meta, checkpoint, key }
+        2 => (shown(), of(odd(0, 100)), yes(), yes(), weighted(0.3, -1..9i32), key()).prop_map(
+            |(lease, progress, meta, checkpoint, charge, key)| {
+                Act::Progress { lease, progress, meta, checkpoint, charge, key }
+            }
         ),
         3 => (shown(), 0..2usize, yes(), yes(), 0..2usize)
             .prop_map(|(lease, name, tool, finished, value)| Act::Step { lease, name, tool, finished, value }),
@@ -192,17 +195,16 @@ fn flow() -> impl Strategy<Value = Limits> {
         rate,
         weight,
     });
-    (weighted(0.4, 1..4i32), rate(), weighted(0.6, lanes)).prop_map(|(concurrency, rate, lanes)| Limits {
-        concurrency,
-        rate,
-        lanes,
-    })
+    let aging = weighted(0.3, 1_000..3_000i64);
+    (weighted(0.4, 1..4i32), rate(), weighted(0.6, lanes), aging)
+        .prop_map(|(concurrency, rate, lanes, aging_ms)| Limits { concurrency, rate, lanes, aging_ms })
 }
 
 pub fn on_surroundings() -> BoxedStrategy<Act> {
     prop_oneof![
         (0..2usize, proptest::bool::weighted(0.3))
             .prop_map(|(queue, pause)| Act::PauseQueue { queue, pause }),
+        (0..2usize, weighted(0.8, 0..3usize)).prop_map(|(queue, key)| Act::ReleaseLane { queue, key }),
         (0..2usize, 0..6i32, proptest::bool::weighted(0.2), weighted(0.5, flow()))
             .prop_map(|(queue, n, push, flow)| Act::PutQueue { queue, retries: n * 25, push, flow }),
         (0..3usize, proptest::bool::weighted(0.2))

@@ -66,6 +66,7 @@ pub struct Limits {
     pub concurrency: Option<i32>,
     pub rate: Option<(i32, i32)>,
     pub lanes: Option<KeyLimits>,
+    pub aging_ms: Option<i64>,
 }
 
 /// Limits of each key, and the weight of one of them.
@@ -82,6 +83,7 @@ pub enum End {
     Complete,
     Fail { permanent: bool, delay_ms: Option<i64> },
     Release(i64),
+    RateLimited(i64),
     TimeOut,
     Cancelled,
     Timer(i64),
@@ -146,6 +148,7 @@ pub enum Act {
         progress: Option<i64>,
         meta: bool,
         checkpoint: bool,
+        charge: Option<i32>,
         key: Option<usize>,
     },
     Step {
@@ -249,6 +252,10 @@ pub enum Act {
     PauseQueue {
         queue: usize,
         pause: bool,
+    },
+    ReleaseLane {
+        queue: usize,
+        key: Option<usize>,
     },
     PutQueue {
         queue: usize,

@@ -67,9 +67,11 @@ impl Twins {
         let Some(sql) = self.sql.clone() else { return Ok(false) };
         let (now, actor) = (self.now, sql.actor());
         match act {
-            // The SQL API knows no keys of lanes, and no costs.
+            // The SQL API knows no keys of lanes, no costs and no debounce.
             Act::Enqueue { jobs, promise: None }
-                if jobs.iter().all(|spec| spec.lane.is_none() && spec.cost == 1) =>
+                if jobs.iter().all(|spec| {
+                    spec.lane.is_none() && spec.cost == 1 && spec.unique.is_none_or(|(_, policy)| policy < 5)
+                }) =>
             {
                 for spec in jobs {
                     self.enqueues_by_sql(spec).await?;

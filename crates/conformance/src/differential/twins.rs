@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::Arc;
 use windlass_core::flow::{Edge, FLOW_KIND, Flow, Graph, Join, On};
-use windlass_core::unique::{Policy, Scope};
+use windlass_core::unique::{Debounce, Policy, Scope};
 use windlass_core::wait::LinkToken;
 use windlass_core::{
     ApprovalId, Backoff, Event, Facts, FeedCursor, JobId, Key, LeaseMs, Name, NewJob, Payload, RunAt, Secret,
@@ -211,12 +211,19 @@ impl Twins {
         if spec.labels & 2 == 2 {
             facts.metadata.insert("made".into(), spec.payload.into());
         }
-        facts.unique = spec.unique.map(|(k, policy)| Unique {
-            scope: if policy == 4 { Scope::Kind(kind) } else { Scope::Queue(queue) },
-            key: key(["k0", "k1", "k2"][k]),
-            policy: [Policy::Active, Policy::Succeeded, Policy::Forever, Policy::Ttl(5_000), Policy::Active]
-                [policy],
+        let policies =
+            [Policy::Active, Policy::Succeeded, Policy::Forever, Policy::Ttl(5_000), Policy::Active];
+        facts.unique = spec.unique.map(|(k, policy)| {
+            let key = key(["k0", "k1", "k2"][k]);
+            match (policies.get(policy), policy) {
+                (Some(policy), 4) => Unique { scope: Scope::Kind(kind), key, policy: *policy },
+                (Some(policy), _) => Unique { scope: Scope::Queue(queue), key, policy: *policy },
+                (None, _) => Unique::debounced(queue, kind, key, Debounce::new(3_000, Some(8_000))),
+            }
         });
+        if facts.unique.as_ref().is_some_and(|unique| matches!(unique.policy, Policy::Debounce(_))) {
+            facts.run_at = RunAt::After(3_000);
+        }
         facts.key = spec.lane.and_then(lane_key);
         facts.cost = spec.cost;
         let mut parent_token = None;

@@ -133,7 +133,10 @@ impl PutQueue {
         self.defaults.check()?;
         self.flow.as_ref().map_or(Ok(()), QueueLimits::check)?;
         let queue = before.cloned().unwrap_or_else(|| Queue::new(self.name.clone()));
-        let flow = self.flow.clone().or_else(|| queue.flow.clone()).filter(|flow| !flow.is_empty());
+        // What is held stays held, whatever the rules are.
+        let held = queue.flow.as_ref().is_some_and(|flow| flow.held);
+        let rules = self.flow.clone().or_else(|| queue.flow.clone()).unwrap_or_default();
+        let flow = Some(QueueLimits { held, ..rules }).filter(|flow| !flow.is_empty());
         let after = Queue { defaults: self.defaults, mode: self.mode.unwrap_or(queue.mode), flow, ..queue };
         if before == Some(&after) {
             return Ok(None);
@@ -143,7 +146,7 @@ impl PutQueue {
             if let (Some(settings), QueueMode::Push) = (settings.as_object_mut(), queue.mode) {
                 settings.insert("mode".to_owned(), queue.mode.as_str().into());
             }
-            if let (Some(settings), Some(flow)) = (settings.as_object_mut(), &queue.flow) {
+            if let (Some(settings), Some(flow)) = (settings.as_object_mut(), queue.without_holds().flow) {
                 settings.insert("flow".to_owned(), serde_json::to_value(flow).unwrap_or_default());
             }
             settings

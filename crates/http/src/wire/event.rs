@@ -145,6 +145,11 @@ fn facts_shape(facts: &Facts) -> Value {
                 hold["policy"] = "ttl".into();
                 hold["ttl"] = span(ms);
             }
+            Policy::Debounce(debounce) => {
+                hold["policy"] = "debounce".into();
+                hold["delay"] = span(debounce.delay_ms);
+                hold["max"] = span(debounce.max_ms);
+            }
             policy => hold["policy"] = policy.to_text().into(),
         }
         put("unique", hold);
@@ -186,7 +191,7 @@ mod tests {
         let shown = detail(&EventKind::JobRetried(retried)).unwrap();
         assert_eq!(shown, json!({ "code": "down", "retries": 1, "due_at": "1970-01-01T00:00:01Z" }));
         let metadata = Metadata::from_iter([("seen_at".to_owned(), 5.into())]);
-        let progressed = Progressed { progress: None, stage: None, metadata: Some(metadata) };
+        let progressed = Progressed { progress: None, stage: None, metadata: Some(metadata), charged: None };
         assert_eq!(
             detail(&EventKind::JobProgressed(progressed)).unwrap(),
             json!({ "metadata": { "seen_at": 5 } })

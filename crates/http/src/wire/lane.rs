@@ -1,14 +1,15 @@
 //! Limits and rates of a queue, both ways.
 
 use super::object::two_way;
-use super::time::Span;
+use super::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
+use windlass_core::hold::LaneState;
 use windlass_core::lane::{LaneRule, Lanes};
 use windlass_core::{Invalid, Key, QueueLimits, Rate};
 
-two_way!(LimitsShape, LanesShape, LaneShape, RateShape);
+two_way!(LimitsShape, LanesShape, LaneShape, RateShape, LetGoBody);
 
 /// Limits of a queue. They hold across all workers, and are in force with the next claim.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
@@ -25,6 +26,10 @@ pub struct LimitsShape {
     /// Rules for keys. Once it is there, also when empty, keys take turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lanes: Option<LanesShape>,
+    /// By how much older a job of a key must be to go before one of the next higher priority, a second to 30 days. Without it
+    /// priority decides alone, and a low one may never be served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub aging: Option<Span>,
 }
 
 /// Rules for the keys of a queue.
@@ -82,6 +87,66 @@ pub struct RateShape {
     pub burst: Option<i32>,
 }
 
+/// The keys of a queue, in the order of their turns; none of a queue whose keys take no turns.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = LanesPage)]
+pub struct LanesPage {
+    /// A page of them.
+    pub lanes: Vec<LaneStateShape>,
+    /// Where the next page begins; null at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// A key of a queue, as it stands.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = LaneState)]
+pub struct LaneStateShape {
+    /// The key; null if no job of it is left that could say so.
+    pub key: Option<String>,
+    /// How many of its jobs run or are assigned.
+    pub running: i64,
+    /// How many of its jobs could start now if nothing kept them.
+    pub due: i64,
+    /// Whether there are more than that.
+    pub due_capped: bool,
+    /// Until when it is held; null if it is not.
+    pub held_until: Option<Time>,
+    /// When its next unit is there; null if it has one, or no rate.
+    pub next_at: Option<Time>,
+}
+
+impl From<LaneState> for LaneStateShape {
+    fn from(state: LaneState) -> Self {
+        let LaneState { key, running, due, held_until, next_at, .. } = state;
+        Self {
+            key: key.map(|key| key.to_string()),
+            running,
+            due: due.n,
+            due_capped: due.capped,
+            held_until: held_until.map(Time),
+            next_at: next_at.map(Time),
+        }
+    }
+}
+
+/// What to let go.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schema(as = LetGo)]
+pub struct LetGoBody {
+    /// Which key; the whole queue when it is absent. Its keys stay held.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+}
+
+/// What was let go.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = LaneReleased)]
+pub struct LetGo {
+    /// Whether a hold or a debt kept it.
+    pub released: bool,
+}
+
 impl From<Rate> for RateShape {
     fn from(Rate { units, per_ms, burst }: Rate) -> Self {
         Self { units, per: Span::from_ms(per_ms), burst }
@@ -112,6 +177,7 @@ impl From<&QueueLimits> for LimitsShape {
             concurrency: flow.concurrency,
             rate: flow.rate.map(RateShape::from),
             lanes: flow.lanes.as_ref().map(LanesShape::from),
+            aging: flow.aging_ms.map(Span::from_ms),
         }
     }
 }
@@ -127,8 +193,15 @@ impl From<&Lanes> for LanesShape {
 impl TryFrom<LimitsShape> for QueueLimits {
     type Error = Invalid;
     fn try_from(shape: LimitsShape) -> Result<Self, Invalid> {
-        let LimitsShape { concurrency, rate, lanes } = shape;
-        Ok(Self { concurrency, rate: rate.map(Rate::from), lanes: lanes.map(Lanes::try_from).transpose()? })
+        let LimitsShape { concurrency, rate, lanes, aging } = shape;
+        let lanes = lanes.map(Lanes::try_from).transpose()?;
+        Ok(Self {
+            concurrency,
+            rate: rate.map(Rate::from),
+            lanes,
+            aging_ms: aging.map(Span::ms),
+            held: false,
+        })
     }
 }
 

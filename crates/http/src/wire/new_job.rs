@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use windlass_core::flow::Graph;
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
-use windlass_core::unique::{Policy as Hold, Scope, Unique};
+use windlass_core::unique::{Debounce, Policy as Hold, Scope, Unique};
 use windlass_core::{Backoff, Facts, Invalid, JobId, Key, LeaseMs, Metadata, Name, NewJob, RunAt, Who};
 use windlass_engine::{Policies, Policy};
 use windlass_store::fresh;
 
-two_way!(NewJobShape, BackoffShape, UniqueShape);
+two_way!(NewJobShape, BackoffShape, UniqueShape, DebounceShape);
 
 /// A job to enqueue.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
@@ -85,6 +85,10 @@ pub struct NewJobShape {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "acme")]
     pub key: Option<String>,
+    /// Latest wins: while a job of the same queue, kind and `key` waits for its first run, it gets this payload instead of
+    /// being joined by another, and its wait begins anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub debounce: Option<DebounceShape>,
     /// How many units of its queue's rate one start takes; one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 1, maximum = 1000)]
@@ -160,6 +164,37 @@ pub struct UniqueShape {
 pub enum ByWord {
     /// The same payload.
     Payload,
+}
+
+/// How long a job waits for a later one to take its place.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schema(as = Debounce)]
+pub struct DebounceShape {
+    /// How long it waits after the latest request, at most a day.
+    pub delay: Span,
+    /// How long after the first request it runs at the latest; ten times the delay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max: Option<Span>,
+}
+
+impl DebounceShape {
+    fn resolve(self, facts: &mut Facts) -> Result<(), Invalid> {
+        let wrong = |field: &str, limit: &str| Err(Invalid::new(field, "given with debounce", limit));
+        if facts.unique.is_some() {
+            return wrong("unique", "is a rule of its own; leave one of the two out");
+        }
+        if facts.run_at != RunAt::Now {
+            return wrong("delay", "is said by debounce itself");
+        }
+        let Some(key) = facts.key.clone() else {
+            return Err(Invalid::new("key", "missing", "is what debounce goes by"));
+        };
+        let debounce = Debounce::new(self.delay.ms(), self.max.map(Span::ms));
+        facts.run_at = RunAt::After(debounce.delay_ms);
+        facts.unique = Some(Unique::debounced(facts.queue.clone(), facts.kind.clone(), key, debounce));
+        Ok(())
+    }
 }
 
 /// Among which jobs a key is unique.
@@ -270,6 +305,9 @@ impl NewJobShape {
         };
         if let Some(unique) = self.unique {
             job.facts.unique = Some(unique.resolve(&job)?);
+        }
+        if let Some(debounce) = self.debounce {
+            debounce.resolve(&mut job.facts)?;
         }
         Ok(job)
     }

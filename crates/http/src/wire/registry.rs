@@ -127,7 +127,7 @@ impl QueueShape {
                 backoff: backoff.map(BackoffOut::from),
             },
             mode: mode.as_str().to_owned(),
-            flow: flow.as_ref().map(LimitsShape::from),
+            flow: flow.as_ref().filter(|flow| flow.has_rules()).map(LimitsShape::from),
             rates,
         }
     }

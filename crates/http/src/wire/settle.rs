@@ -71,6 +71,10 @@ pub struct ItemBody {
     /// The same as a delay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
+    /// For `release`, instead of those: what the job calls takes no more for so long. Its key is held, or its queue if it has
+    /// no key; at most a day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Span>,
 }
 
 /// How an attempt ended.
@@ -179,6 +183,10 @@ pub struct ReleaseBody {
     /// For how long nobody should take it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<Span>,
+    /// Instead of that: what the job calls takes no more for so long. Its key is held, or its queue if it has no key; at most
+    /// a day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Span>,
 }
 
 /// What a job is to wait for, holding no worker.

@@ -71,6 +71,7 @@ export interface components {
              * @example acme
              */
             key?: string | null;
+            debounce?: components["schemas"]["Debounce"] | null;
             /**
              * Format: int32
              * @description How many units of its queue's rate one start takes; one.
@@ -109,6 +110,12 @@ export interface components {
             scope?: components["schemas"]["ScopeWord"] | null;
             policy?: components["schemas"]["PolicyWord"] | null;
             ttl?: components["schemas"]["Span"] | null;
+        };
+        /** @description How long a job waits for a later one to take its place. */
+        Debounce: {
+            /** @description How long it waits after the latest request, at most a day. */
+            delay: components["schemas"]["Span"];
+            max?: components["schemas"]["Span"] | null;
         };
         /**
          * @description What a job waits for: a list of jobs, or an object with an end per name. In a flow a name is that of another of its
@@ -344,7 +351,7 @@ export interface components {
         };
         /** @description Why a job is not running. */
         Blocked: {
-            /** @description `paused`, `not_due`, `no_worker`, `waiting`, `upstream`, `assigned`, `cancelling`. */
+            /** @description `paused`, `not_due`, `limit`, `held`, `rate`, `no_worker`, `waiting`, `upstream`, `assigned`, `cancelling`. */
             reason: string;
             /** @description Since when. */
             since: components["schemas"]["Time"];
@@ -579,6 +586,52 @@ export interface components {
             result?: components["schemas"]["Raw"];
             /** @description What it gave, when that is not JSON. */
             result_base64?: string | null;
+        };
+        /** @description What a job turned out to cost. */
+        Charge: {
+            /** @description The job's lease; not needed when it is the bearer. */
+            lease_token?: string | null;
+            /**
+             * Format: int32
+             * @description Units of the rates of its key and its queue, beside those it was started for. A debt is allowed.
+             */
+            units: number;
+        };
+        /** @description The keys of a queue, in the order of their turns; none of a queue whose keys take no turns. */
+        LanesPage: {
+            /** @description A page of them. */
+            lanes: components["schemas"]["LaneState"][];
+            /** @description Where the next page begins; null at the end. */
+            next_cursor?: string | null;
+        };
+        /** @description A key of a queue, as it stands. */
+        LaneState: {
+            /** @description The key; null if no job of it is left that could say so. */
+            key?: string | null;
+            /**
+             * Format: int64
+             * @description How many of its jobs run or are assigned.
+             */
+            running: number;
+            /**
+             * Format: int64
+             * @description How many of its jobs could start now if nothing kept them.
+             */
+            due: number;
+            /** @description Whether there are more than that. */
+            due_capped: boolean;
+            held_until?: components["schemas"]["Time"] | null;
+            next_at?: components["schemas"]["Time"] | null;
+        };
+        /** @description What to let go. */
+        LetGo: {
+            /** @description Which key; the whole queue when it is absent. Its keys stay held. */
+            key?: string | null;
+        };
+        /** @description What was let go. */
+        LaneReleased: {
+            /** @description Whether a hold or a debt kept it. */
+            released: boolean;
         };
         /** @description A wish to stop a job. */
         Cancel: {
@@ -821,6 +874,7 @@ export interface components {
             permanent?: boolean | null;
             run_at?: components["schemas"]["Moment"] | null;
             delay?: components["schemas"]["Span"] | null;
+            hold?: components["schemas"]["Span"] | null;
         };
         /**
          * @description How an attempt ended.
@@ -892,6 +946,7 @@ export interface components {
             /** @description The job's lease; not needed when it is the bearer. */
             lease_token?: string | null;
             delay?: components["schemas"]["Span"] | null;
+            hold?: components["schemas"]["Span"] | null;
         };
         /** @description What a job is to wait for, holding no worker. */
         Wait: {
@@ -1172,6 +1227,7 @@ export interface components {
             concurrency?: number | null;
             rate?: components["schemas"]["Rate"] | null;
             lanes?: components["schemas"]["Lanes"] | null;
+            aging?: components["schemas"]["Span"] | null;
         };
         /** @description Events of the last minute, per second. */
         Rates: {
