@@ -83,6 +83,11 @@ pub fn differential_moved<House, Modelling, Making, Moving>(
             live(&mut twins, &turns, seen.as_deref()).await?;
             let moved = moves(house).await;
             twins.store = moved.store.clone();
+            // The model's workers have no new house to report themselves at.
+            for worker in left.store.workers((), twins.now()).await.unwrap_or_default() {
+                let removed = left.store.remove_worker(worker.id, twins.now()).await;
+                removed.map_err(|error| TestCaseError::fail(error.to_string()))?;
+            }
             let end = compare::what_moves(&mut twins).await;
             drop((left.keep, right.keep, moved.keep));
             end

@@ -304,7 +304,7 @@ pub fn let_go(job: &Job, actor: Actor, now: Timestamp) -> Option<Move> {
     if job.cancel_requested_at.is_some() {
         return Some(cancelled(job, actor, None, now).done());
     }
-    let released = event::Released { due_at: now, lost: false };
+    let released = event::Released { due_at: now, lost: false, held_until: None };
     Some(Move::new(job, now, actor, EventKind::JobReleased(released)).done())
 }
 
