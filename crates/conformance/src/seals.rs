@@ -54,7 +54,7 @@ async fn page(bed: &Bed, epoch: i64, from: Option<&FeedCursor>, limit: usize) ->
         .filter_map(|((job, version), hash)| hash.as_ref().map(|hash| SealedEvent::of(*job, *version, hash)));
     let findings = Findings { sealed: sealed.collect(), ..Findings::default() };
     let (term, reader, from) = (name("leader"), name(SEALS), from.cloned());
-    (!page.events.is_empty()).then(|| Advance { term, epoch, reader, from, to: page.next, findings })
+    (!page.events.is_empty()).then_some(Advance { term, epoch, reader, from, to: page.next, findings })
 }
 
 async fn advances(bed: &Bed, request: Advance, ms: i64) -> Result<Option<FeedCursor>, Refusal> {

@@ -54,7 +54,7 @@ impl Queue {
     pub fn with_hold(before: Option<&Self>, name: &Name) -> Option<Self> {
         let queue = before.cloned().unwrap_or_else(|| Self::new(name.clone()));
         let flow = queue.flow.clone().unwrap_or_default();
-        (!flow.held).then(|| Self { flow: Some(QueueLimits { held: true, ..flow }), ..queue })
+        (!flow.held).then_some(Self { flow: Some(QueueLimits { held: true, ..flow }), ..queue })
     }
 
     /// The queue once nothing of it is held any more.

@@ -59,7 +59,7 @@ impl Db<'_> {
         self.one(sql!("last_seal"), params![], seal).await
     }
 
-    pub(crate) async fn event_hashes(&self, keys: &Vec<EventKey>, _: Now) -> Tried<Vec<Option<EventHash>>> {
+    pub(crate) async fn event_hashes(&self, keys: &[EventKey], _: Now) -> Tried<Vec<Option<EventHash>>> {
         let jobs: Vec<Uuid> = keys.iter().map(|(job, _)| uuid(*job)).collect();
         let versions: Vec<i64> = keys.iter().map(|(_, version)| *version).collect();
         self.all(sql!("event_hashes"), params![jobs, versions], hash).await
@@ -67,12 +67,12 @@ impl Db<'_> {
 
     /// The hashes of events that were read in this transaction.
     pub(crate) async fn stored_hashes(&self, log: &[Event]) -> Tried<Vec<EventHash>> {
-        let keys = log.iter().map(|event| (event.job, event.version)).collect();
+        let keys: Vec<_> = log.iter().map(|event| (event.job, event.version)).collect();
         let hashes = self.event_hashes(&keys, None).await?.into_iter().collect::<Option<Vec<_>>>();
         hashes.ok_or_else(|| Failure::Unreadable("an event is gone that was just read".into()))
     }
 
-    pub(crate) async fn removals(&self, jobs: &Vec<JobId>, _: Now) -> Tried<Vec<Removal>> {
+    pub(crate) async fn removals(&self, jobs: &[JobId], _: Now) -> Tried<Vec<Removal>> {
         let jobs: Vec<Uuid> = jobs.iter().map(|job| uuid(*job)).collect();
         self.all(sql!("removals"), params![jobs], removal).await
     }

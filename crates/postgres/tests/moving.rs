@@ -79,7 +79,7 @@ impl Houses {
         Move {
             from: (self.from.open_to_move().await, "the old store".to_owned()),
             to: (self.to.open_to_move().await, "the new store".to_owned()),
-            actor: Actor::parse("actor", "cli:mover".to_owned()).expect("an actor"),
+            actor: Actor::parse("actor", "cli:mover").expect("an actor"),
         }
     }
 
@@ -98,8 +98,8 @@ async fn carried(from: &dyn House, to: &dyn House) {
     to.succeed(from.standing().await.expect("it stands")).await.expect("it succeeds");
 }
 
-fn model() -> impl Future<Output = Made> {
-    async { Made { store: Arc::new(MemoryStore::new()), keep: Box::new(()) } }
+async fn model() -> Made {
+    Made { store: Arc::new(MemoryStore::new()), keep: Box::new(()) }
 }
 
 #[test]
