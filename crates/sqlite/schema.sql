@@ -212,6 +212,13 @@ CREATE TABLE readers (
   since    INTEGER
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE removals (
+  job_id     BLOB    NOT NULL,
+  version    INTEGER NOT NULL,
+  removed_at INTEGER NOT NULL,
+  PRIMARY KEY (job_id, version)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE rollups (
   resolution TEXT    NOT NULL,
   at         INTEGER NOT NULL,
@@ -228,6 +235,15 @@ CREATE TABLE schedules (
   next_at INTEGER,
   state   TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+CREATE TABLE seals (
+  number      INTEGER NOT NULL PRIMARY KEY,
+  at          INTEGER NOT NULL,
+  store_id    INTEGER NOT NULL,
+  incarnation INTEGER NOT NULL,
+  body        BLOB    NOT NULL,             -- jobs, versions and hashes of the events, packed
+  hash        BLOB    NOT NULL CHECK (length(hash) = 32)
+) STRICT;
 
 CREATE TABLE settings (
   one   INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
@@ -633,4 +649,36 @@ BEGIN
     WHEN 'cancelled>failed' THEN RAISE(ABORT, 'illegal transition: a job that is cancelled cannot become failed')
     WHEN 'cancelled>timed_out' THEN RAISE(ABORT, 'illegal transition: a job that is cancelled cannot become timed_out')
     ELSE RAISE(ABORT, 'illegal transition: not a status; see the table of statuses in the docs') END;
+END;
+
+CREATE TRIGGER removals_immutable BEFORE UPDATE ON removals
+BEGIN
+  SELECT RAISE(ABORT, 'which jobs were removed is never changed');
+END;
+
+CREATE TRIGGER removals_kept BEFORE DELETE ON removals
+BEGIN
+  SELECT RAISE(ABORT, 'which jobs were removed is never forgotten');
+END;
+
+CREATE TRIGGER removals_made BEFORE INSERT ON removals
+WHEN NOT sqlite_compileoption_used('windlass')
+BEGIN
+  SELECT RAISE(ABORT, 'jobs are removed by windlass, not by hand');
+END;
+
+CREATE TRIGGER seals_immutable BEFORE UPDATE ON seals
+BEGIN
+  SELECT RAISE(ABORT, 'seals are never changed');
+END;
+
+CREATE TRIGGER seals_kept BEFORE DELETE ON seals
+BEGIN
+  SELECT RAISE(ABORT, 'seals are never deleted');
+END;
+
+CREATE TRIGGER seals_made BEFORE INSERT ON seals
+WHEN NOT sqlite_compileoption_used('windlass')
+BEGIN
+  SELECT RAISE(ABORT, 'seals are made by windlass, not by hand');
 END;

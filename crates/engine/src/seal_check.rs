@@ -222,7 +222,13 @@ impl SealCheck {
     pub async fn inserted(&self, jobs: SealedJobs) -> StoreResult<(Vec<Problem>, bool)> {
         let Some(place) = self.place.clone() else { return Ok((Vec::new(), false)) };
         let (mut unsealed, is_full) = (jobs.unsealed, jobs.is_full);
-        // Without the event that it rests on: somebody may have removed that one.
+        // Somebody may have removed the event that it rests on. Then its number may have been given again, and what is new
+        // cannot be told from what is old.
+        let read = ReadFeed { after: Some(place.clone()), limit: 1, payloads: false };
+        let doubt = match self.store.feed(read, None).await? {
+            Ok(_) => ", and older than the last: it was inserted",
+            Err(_) => ": it was inserted, or came since the last sealed event was removed",
+        };
         let mut after = Some(FeedCursor { last: None, ..place });
         while !unsealed.is_empty() && !is_full {
             let read = ReadFeed { after: after.take(), limit: SEALED_MAX, payloads: false };
@@ -247,9 +253,7 @@ impl SealCheck {
             strange.extend(keys.iter().zip(&found).filter(|(_, found)| found.is_some()).map(|(key, _)| *key));
         }
         strange.sort();
-        let why = |version| {
-            format!("version {version} of its log is in no seal, and older than the last: it was inserted")
-        };
+        let why = |version| format!("version {version} of its log is in no seal{doubt}");
         let found = strange.into_iter().take(self.most).map(|(job, version)| (Some(job), why(version)));
         Ok((found.collect(), false))
     }

@@ -638,7 +638,7 @@ COMMENT ON TABLE windlass.removals IS 'Which finished jobs were removed: what se
 COMMENT ON COLUMN windlass.removals.job_id IS 'Which job.';
 COMMENT ON COLUMN windlass.removals.version IS 'Its last version.';
 COMMENT ON COLUMN windlass.removals.removed_at IS 'When it was removed.';
-COMMENT ON TABLE windlass.seals IS 'Hashes over the log, each chained to the one before; made from the feed by the reader seals.';
+COMMENT ON TABLE windlass.seals IS 'Hashes over the log, each chained to the one before; made by the reader seals.';
 COMMENT ON COLUMN windlass.seals.number IS 'Its place in the chain: 1, 2, 3 without a gap.';
 COMMENT ON COLUMN windlass.seals.at IS 'When it was made.';
 COMMENT ON COLUMN windlass.seals.store_id IS 'In which store.';

@@ -1875,6 +1875,7 @@ export interface components {
             tombstones_kept?: components["schemas"]["Span"] | null;
             log_bodies_kept?: components["schemas"]["Span"] | null;
             cancel_idle_after?: components["schemas"]["Span"] | null;
+            seals: boolean;
         };
         /** @description How long some finished jobs are kept. */
         RetentionRule: {
@@ -1917,6 +1918,8 @@ export interface components {
             tombstones_kept?: components["schemas"]["Span"] | null;
             log_bodies_kept?: components["schemas"]["Span"] | null;
             cancel_idle_after?: components["schemas"]["Span"] | null;
+            /** @description Whether the log is sealed, so that a change of it behind the engine's back shows; yes. */
+            seals?: boolean | null;
         };
         /** @description How long some finished jobs are kept. */
         NewRetentionRule: {
