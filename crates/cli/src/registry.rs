@@ -167,10 +167,11 @@ pub fn show_queues(out: &Out, queues: &[Value]) {
     let row = |queue: &Value| {
         let more = if queue["due_capped"] == true { "+" } else { "" };
         let paused = &queue["paused"];
-        let (status, by) = if paused.is_null() {
-            ("open", String::new())
-        } else {
-            ("paused", format!("by {} at {}", text(&paused["by"]), moment(&paused["at"])))
+        let held = &queue["held_until"];
+        let (status, by) = match (paused.is_null(), held.is_null()) {
+            (true, true) => ("open", String::new()),
+            (true, false) => ("held", format!("until {}", moment(held))),
+            (false, _) => ("paused", format!("by {} at {}", text(&paused["by"]), moment(&paused["at"]))),
         };
         let due = format!("{}{more}", text(&queue["due"]));
         let defaults = Some(text(&queue["defaults"])).filter(|text| text != "{}").unwrap_or_default();

@@ -108,6 +108,14 @@ pub async fn a_job_without_a_key_holds_its_queue(bed: Bed) {
     let other = bed.enqueue(bed.job_in("work", "other"), at(0)).await.id;
     bed.is_limited(plain, 1_000, at(1)).await;
     let keyed = bed.enqueues("a", 1, at(2)).await;
+    let held = async |ms: i64| {
+        let queues = bed.store.queues(1, at(ms)).await.expect("the store answers");
+        queues
+            .into_iter()
+            .find(|state| state.queue.name == name("default"))
+            .and_then(|state| state.held_until)
+    };
+    assert_eq!((held(3).await, held(1_001).await), (Some(time(1_001)), None));
     assert_eq!(ids(&bed.claims_from("w", &["default", "other"], 10, at(3)).await), [other]);
     let (reason, by, _) = bed.blocked_by(keyed[0], at(3)).await.expect("it is blocked");
     assert_eq!((reason, by), ("held", format!("the queue is held until {}", time(1_001))));

@@ -237,7 +237,7 @@ on_every_store! {
             }
             let metadata = Some(serde_json::Map::from_iter([("seen".to_owned(), true.into())]));
             let stage = Some("half".to_owned());
-            attempt.report(Report { progress: Some(50), stage, metadata, checkpoint: None, charge: None }).await?;
+            attempt.report(Report { progress: Some(50), stage, metadata, ..Report::default() }).await?;
             attempt.checkpoint(json("{\"page\":3}")).await?;
             assert_eq!(attempt.checkpoint_value(), Some(json("{\"page\":3}")));
             attempt.log(vec!["one".into(), "two".into()]).await?;

@@ -89,7 +89,7 @@ async fn set_paused(call: &Call, pause: bool) -> Reply {
 
 /// A queue that nobody set anything for, with nothing due in it.
 fn unset(name: Name) -> QueueState {
-    QueueState { queue: Queue::new(name), due: Count::default(), oldest_due_at: None }
+    QueueState { queue: Queue::new(name), due: Count::default(), oldest_due_at: None, held_until: None }
 }
 
 async fn show(call: &Call, name: Name) -> Reply {

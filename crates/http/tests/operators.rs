@@ -448,6 +448,15 @@ async fn keys_are_held_listed_and_let_go() {
         assert_eq!(take().await[0]["id"], json!(second));
         let audit = bed.get("/v1/audit").await.is(200);
         assert_eq!(audit["entries"][0]["action"], "queue.release");
+        assert_eq!(take().await[0]["id"], json!(first));
+        let plain = bed.put_job(json!({ "queue": "calls" })).await;
+        let token = take().await[0]["lease"]["token"].clone();
+        let hold = json!({ "items": [{ "job_id": plain, "lease_token": token, "outcome": "release", "hold": "1h" }] });
+        assert_eq!(bed.post("/v1/settle", hold).await.is(200)["items"][0]["status"], "retry");
+        let queues = bed.get("/v1/queues").await.is(200);
+        let calls = queues["queues"].as_array().into_iter().flatten().find(|queue| queue["name"] == "calls");
+        assert!(calls.is_some_and(|queue| queue["held_until"].is_string()), "{queues}");
+        assert_eq!(bed.post(go, json!({})).await.is(200)["released"], true, "now it is the queue");
         let queue = bed.put("/v1/queues/calls", json!({ "flow": {} })).await.is(200);
         assert_eq!(queue["queue"]["flow"], Value::Null, "a hold is no rule");
     }

@@ -3,6 +3,7 @@
 use crate::state::{State, page};
 use std::collections::{BTreeMap, BTreeSet};
 use windlass_core::limits::ANSWER_KEPT_MS;
+use windlass_core::rate::WHOLE;
 use windlass_core::registry::KeyMaking;
 use windlass_core::{AccessKey, AuditEntry, Name, Queue, Refusal, Timestamp, Who, Worker};
 use windlass_store::{
@@ -48,7 +49,9 @@ impl State {
         let state = |name: Name| {
             let (due, oldest_due_at) = self.index.due(&name, request, now);
             let set = self.queues.get(&name).cloned();
-            QueueState { queue: set.unwrap_or_else(|| Queue::new(name)), due, oldest_due_at }
+            let rates = self.flow(&name).and_then(|flow| self.rates(&name, flow, now));
+            let held_until = rates.and_then(|rates| rates.held_until(WHOLE));
+            QueueState { queue: set.unwrap_or_else(|| Queue::new(name)), due, oldest_due_at, held_until }
         };
         names.into_iter().map(state).collect()
     }

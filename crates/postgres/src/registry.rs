@@ -11,6 +11,7 @@ use crate::row::{self, Columns, Ts, name, who};
 use std::collections::{BTreeMap, HashMap};
 use tokio_postgres::Row;
 use windlass_core::limits::ANSWER_KEPT_MS;
+use windlass_core::rate::WHOLE;
 use windlass_core::registry::KeyMaking;
 use windlass_core::unique::Hold;
 use windlass_core::{
@@ -73,7 +74,13 @@ impl Db<'_> {
         for queue in queues.into_values() {
             let (n, oldest_due_at) = depths.get(queue.name.as_str()).copied().unwrap_or_default();
             let due = Count { n: n.min(cap), capped: n > cap };
-            states.push(QueueState { queue, due, oldest_due_at });
+            let held_until = match queue.flow.as_ref().filter(|flow| flow.held) {
+                Some(flow) => {
+                    self.rates(&queue.name, flow, now).await?.and_then(|rates| rates.held_until(WHOLE))
+                }
+                None => None,
+            };
+            states.push(QueueState { queue, due, oldest_due_at, held_until });
         }
         states.sort_by(|a, b| a.queue.name.cmp(&b.queue.name));
         Ok(states)

@@ -6,6 +6,7 @@ use crate::error::{Failure, Tried};
 use crate::row;
 use rusqlite::Row;
 use windlass_core::limits::{ANSWER_KEPT_MS, PRIORITY_MAX, PRIORITY_MIN};
+use windlass_core::rate::WHOLE;
 use windlass_core::registry::KeyMaking;
 use windlass_core::unique::Hold;
 use windlass_core::{
@@ -71,7 +72,11 @@ impl Db<'_> {
         let mut states = Vec::new();
         for queue in queues {
             let (due, oldest_due_at) = self.depth(&queue.name, cap.clamp(0, 1_000_000), now)?;
-            states.push(QueueState { queue, due, oldest_due_at });
+            let held_until = match queue.flow.as_ref().filter(|flow| flow.held) {
+                Some(flow) => self.rates(&queue.name, flow, now)?.and_then(|rates| rates.held_until(WHOLE)),
+                None => None,
+            };
+            states.push(QueueState { queue, due, oldest_due_at, held_until });
         }
         Ok(states)
     }

@@ -600,6 +600,8 @@ pub struct QueueState {
     pub due: Count,
     /// Since when the oldest of them is due.
     pub oldest_due_at: Option<Timestamp>,
+    /// Until when the whole queue is held; none if it is not. Its keys may be.
+    pub held_until: Option<Timestamp>,
 }
 
 /// A page of a queue's lanes to read, by their numbers.

@@ -5,8 +5,11 @@ use crate::error::Result;
 use windlass_core::limits::PAGE_MAX;
 use windlass_core::registry::Worker;
 use windlass_core::wait::ApprovalStatus;
-use windlass_core::{ApprovalId, Name, QueueDefaults, QueueLimits, QueueMode, Who};
-use windlass_store::{ApprovalView, DrainWorker, ListApprovals, PauseQueue, PutQueue, QueueState};
+use windlass_core::{ApprovalId, Key, Lane, Name, QueueDefaults, QueueLimits, QueueMode, Who};
+use windlass_store::{
+    ApprovalView, DrainWorker, LaneState, ListApprovals, ListLanes, PauseQueue, PutQueue, QueueState,
+    ReleaseLane,
+};
 
 /// Where the count of a queue's jobs stops.
 const COUNTED: i64 = 10_000;
@@ -81,6 +84,29 @@ impl QueueHandle {
         self.set_paused(false).await
     }
 
+    /// Lets a key that is held go at once, or the queue itself: neither a hold nor a debt keeps it any longer. Answers whether
+    /// anything kept it.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let client = windlass::connect("memory:").await?;
+    /// assert!(!client.queue("sync").release(Some("acme")).await?);
+    /// # Ok::<_, windlass::Error>(()) }).unwrap();
+    /// ```
+    pub async fn release(&self, key: Option<&str>) -> Result<bool> {
+        let (queue, actor) = (Name::parse("queue", &self.name)?, self.client.actor());
+        let key = key.map(|key| Key::parse("key", key)).transpose()?;
+        let request = ReleaseLane { queue, key, actor };
+        Ok(self.client.repeat(|| self.client.store().release_lane(request.clone(), None)).await?)
+    }
+
+    /// The keys of the queue that take turns, with what runs, waits and is held of each: at most 1,000, behind a lane, which is
+    /// the last one's of the page before, or `Lane::PLAIN` at the beginning.
+    pub async fn lanes(&self, after: Lane) -> Result<Vec<LaneState>> {
+        let request = ListLanes { queue: Name::parse("queue", &self.name)?, after, limit: PAGE_MAX };
+        Ok(self.client.repeat(|| self.client.store().lanes(request.clone(), None)).await?)
+    }
+
     async fn set_paused(&self, pause: bool) -> Result<()> {
         let (name, actor) = (Name::parse("queue", &self.name)?, self.client.actor());
         let request = PauseQueue { name, pause, actor };
@@ -123,7 +149,7 @@ impl QueueHandle {
     /// let each = LaneRule { concurrency: Some(2), ..LaneRule::default() };
     /// let lanes = Some(Lanes { each, ..Lanes::default() });
     /// let rate = Some(Rate { units: 100, per_ms: 1_000, burst: Some(20) });
-    /// let flow = QueueLimits { concurrency: Some(40), rate, lanes };
+    /// let flow = QueueLimits { concurrency: Some(40), rate, lanes, ..QueueLimits::default() };
     /// client.queue("sync").set_flow(flow).await?;
     /// # Ok::<_, windlass::Error>(()) }).unwrap();
     /// ```

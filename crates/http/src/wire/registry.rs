@@ -28,6 +28,9 @@ pub struct QueueShape {
     pub defaults: DefaultsShape,
     /// How its jobs reach workers: `pull` or `push`.
     pub mode: String,
+    /// Until when it is held as a whole, because what a job of it calls takes no more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_until: Option<Time>,
     /// Its limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<LimitsShape>,
@@ -111,7 +114,8 @@ impl From<&BackoffOut> for Backoff {
 impl QueueShape {
     /// A queue as it stands.
     pub(crate) fn of(state: QueueState, rates: RatesShape) -> Self {
-        let QueueState { queue: Queue { name, paused, defaults, mode, flow }, due, oldest_due_at } = state;
+        let QueueState { queue, due, oldest_due_at, held_until } = state;
+        let Queue { name, paused, defaults, mode, flow } = queue;
         let QueueDefaults { max_retries, timeout_ms, lease_ms, grace_ms, backoff } = defaults;
         Self {
             name: name.to_string(),
@@ -127,6 +131,7 @@ impl QueueShape {
                 backoff: backoff.map(BackoffOut::from),
             },
             mode: mode.as_str().to_owned(),
+            held_until: held_until.map(Time),
             flow: flow.as_ref().filter(|flow| flow.has_rules()).map(LimitsShape::from),
             rates,
         }

@@ -1195,6 +1195,7 @@ export interface components {
             defaults: components["schemas"]["Defaults"];
             /** @description How its jobs reach workers: `pull` or `push`. */
             mode: string;
+            held_until?: components["schemas"]["Time"] | null;
             flow?: components["schemas"]["QueueLimits"] | null;
             /** @description What happened in the last minute, as far as this server saw it. */
             rates: components["schemas"]["Rates"];
