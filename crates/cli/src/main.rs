@@ -57,12 +57,25 @@ mod verify_seals;
 mod wire;
 mod work;
 
-use args::Cli;
+use args::{Cli, Command};
 use clap::Parser;
 use std::process::ExitCode;
 
+/// `--key` is a job's key for `enqueue` and an access key for every command, and the parser gives one value to both. What begins
+/// like an access key, or is to be read from standard input, is one.
+fn separate_keys(cli: &mut Cli) {
+    if let Command::Enqueue(args) = &mut cli.command {
+        match args.key.as_deref() {
+            Some(key) if key.starts_with("wl_") || key == "-" => args.key = None,
+            Some(_) => cli.global.key = None,
+            None => {}
+        }
+    }
+}
+
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let mut cli = Cli::parse();
+    separate_keys(&mut cli);
     let out = out::Out::new(cli.global.format());
     if let Err(error) = key_pipe::start_again_without_key(&cli.global) {
         out.remark(format!("windlass: the key stays readable for other processes of this user: {error}"));
