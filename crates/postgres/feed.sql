@@ -79,7 +79,8 @@ CREATE OR REPLACE FUNCTION windlass.succeed(least_incarnation bigint, purged big
 DECLARE
   last bigint;
 BEGIN
-  UPDATE windlass.store SET incarnation = greatest(incarnation, least_incarnation), purged_seq = greatest(purged_seq, purged);
+  UPDATE windlass.store SET incarnation = greatest(incarnation, least_incarnation),
+    purged_seq = greatest(purged_seq, purged);
   last := greatest((SELECT max(seq) FROM windlass.job_events), purged,
     pg_sequence_last_value('windlass.job_events_seq_seq'::regclass));
   IF last > 0 THEN

@@ -347,6 +347,11 @@ CREATE OR REPLACE FUNCTION windlass.owe(what text, id text) RETURNS void LANGUAG
   INSERT INTO windlass.owed (what, id) VALUES (what, id)
 $$;
 
+-- The same of several.
+CREATE OR REPLACE FUNCTION windlass.owe_all(what text, ids uuid[]) RETURNS void LANGUAGE sql AS $$
+  INSERT INTO windlass.owed (what, id) SELECT DISTINCT what, i::text FROM unnest(ids) i
+$$;
+
 -- At its commit: a job's row and its log agree, a decided approval has its votes, a key its audit entry.
 CREATE OR REPLACE FUNCTION windlass.settle_debts() RETURNS trigger LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = windlass, pg_temp AS $$

@@ -512,6 +512,7 @@ FUNCTION log_follow_up(job jobs, at timestamp with time zone, type text, who tex
 FUNCTION mark() RETURNS integer SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION ms(value interval) RETURNS bigint
 FUNCTION owe(what text, id text) RETURNS void
+FUNCTION owe_all(what text, ids uuid[]) RETURNS void
 FUNCTION purge(jobs uuid[], versions bigint[], archive text DEFAULT NULL::text,
   at timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS SETOF uuid SECURITY DEFINER SET search_path=windlass,
   pg_temp

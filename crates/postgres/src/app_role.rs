@@ -121,7 +121,7 @@ fn definition(name: &str, text: &str, signature: &Signature) -> String {
     let owed = OWED.iter().find(|(statement, _)| *statement == name);
     let owed = owed.map_or("NULL".to_owned(), |(_, what)| {
         if signature.takes.starts_with("uuid[]") {
-            format!("windlass.owe('{what}', id::text) FROM (SELECT DISTINCT unnest($1)) owing (id)")
+            format!("windlass.owe_all('{what}', $1)")
         } else {
             format!("windlass.owe('{what}', $1::text)")
         }

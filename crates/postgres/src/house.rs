@@ -19,6 +19,16 @@ use windlass_core::{Actor, Answer, Done, JobId, Life, Refusal, Timestamp};
 use windlass_store::house::{Cell, Closed, Holds, House, Standing, TABLES, Table};
 use windlass_store::{Now, StoreResult};
 
+/// A text of `house/` with its words put in: they are names from the list of tables, never what somebody wrote.
+macro_rules! made {
+    ($name:literal $(, $word:ident = $value:expr)* $(,)?) => {
+        include_str!(concat!("../house/", $name, ".sql"))
+            .trim_end()
+            .to_owned()
+            $(.replace(concat!("{", stringify!($word), "}"), &$value))*
+    };
+}
+
 /// Tables beside those that move, which a closed store keeps as they are too.
 const BESIDE: &[&str] = &["line", "holds", "slots", "workers", "terms", "readers"];
 /// How often it is tried to have all tables to ourselves, and how long each time: others wait behind us, and wait for less
@@ -156,23 +166,21 @@ fn single(cell: &Cell, holds: Holds) -> Tried<Sent> {
 fn insert(table: &Table) -> String {
     let names: Vec<_> = table.columns.iter().map(|(name, _)| quoted(name)).collect();
     let made = |(name, holds): &(&'static str, Holds)| match holds {
-        Holds::Tags => format!(
-            "CASE WHEN {0} IS NOT NULL THEN ARRAY(SELECT json_array_elements_text({0}::json)) END",
-            quoted(name)
-        ),
+        Holds::Tags => made!("tags", column = quoted(name)),
         _ => quoted(name),
     };
     let made: Vec<_> = table.columns.iter().map(made).collect();
     let array = |(n, (_, holds)): (usize, &(&str, Holds))| format!("${}::{}", n + 1, types(*holds).2);
     let arrays: Vec<_> = table.columns.iter().enumerate().map(array).collect();
     let (following, followed) = if table.name == "jobs" { (FOLLOWING, FOLLOWED) } else { ("", "") };
-    format!(
-        "INSERT INTO windlass.{} ({}{following}) SELECT {}{followed} FROM unnest({}) u ({})",
-        table.name,
-        names.join(", "),
-        made.join(", "),
-        arrays.join(", "),
-        names.join(", ")
+    made!(
+        "add",
+        table = table.name,
+        following = following,
+        followed = followed,
+        made = made.join(", "),
+        arrays = arrays.join(", "),
+        columns = names.join(", "),
     )
 }
 
@@ -186,13 +194,10 @@ impl PostgresStore {
     }
 
     /// Runs statements with all tables to ourselves: nobody who writes is in the middle of it. Words in them that are none of
-    /// SQL stand as `$name`.
+    /// SQL stand as `{name}`.
     async fn alone(&self, statements: &str, words: &[(&str, String)]) -> Tried<()> {
         let tables: Vec<_> = all_tables().map(|name| format!("windlass.{name}")).collect();
-        let text = format!(
-            "BEGIN; SET LOCAL lock_timeout = '{PATIENCE}'; LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE; {statements}; COMMIT",
-            tables.join(", ")
-        );
+        let text = made!("alone", patience = PATIENCE, tables = tables.join(", "), statements = statements);
         let mut text = self.connections.texts.rewrite(&text).into_owned();
         for (name, word) in words {
             text = text.replace(name, &format!("'{}'", word.replace('\'', "''")));
@@ -225,11 +230,14 @@ impl PostgresStore {
         }
         let marks: Vec<_> = (1..=values.len()).map(|n| format!("${n}")).collect();
         let behind =
-            if marks.is_empty() { String::new() } else { format!(" WHERE ({key}) > ({})", marks.join(", ")) };
-        let text = format!(
-            "SELECT {} FROM windlass.{}{behind} ORDER BY {key} LIMIT {limit}",
-            columns.join(", "),
-            table.name
+            if marks.is_empty() { "true".to_owned() } else { format!("({key}) > ({})", marks.join(", ")) };
+        let text = made!(
+            "rows",
+            columns = columns.join(", "),
+            table = table.name,
+            behind = behind,
+            key = key,
+            limit = limit.to_string(),
         );
         let rows = self.made(&text, &values).await?;
         let cells = |row: &Row| {
@@ -248,7 +256,7 @@ impl PostgresStore {
         let read: Vec<_> = columns.iter().map(|(name, holds)| read(name, *holds)).collect();
         let backwards: Vec<_> = key(table).into_iter().map(|name| format!("{name} DESC")).collect();
         let (read, backwards) = (read.join(", "), backwards.join(", "));
-        let text = format!("SELECT {read} FROM windlass.{} ORDER BY {backwards} LIMIT 1", table.name);
+        let text = made!("last", columns = read, table = table.name, backwards = backwards);
         let rows = self.made(&text, &[]).await?;
         let cells = |row: &Row| {
             columns.iter().enumerate().map(|(n, (_, holds))| cell(row, n, *holds)).collect::<Tried<Vec<_>>>()
@@ -309,23 +317,18 @@ impl House for PostgresStore {
 
     async fn close(&self, why: Closed) -> StoreResult<()> {
         let close = async {
-            let mut statements = "UPDATE windlass.store SET closed = $closed".to_owned();
-            for name in all_tables() {
-                statements += &format!(
-                    "; CREATE OR REPLACE TRIGGER closed BEFORE INSERT OR UPDATE OR DELETE ON windlass.{name} \
-                     FOR EACH STATEMENT EXECUTE FUNCTION windlass.refuse_closed($why)"
-                );
-            }
-            let words = [("$closed", serde_json::to_string(&why)?), ("$why", why.to_string())];
-            self.alone(&statements, &words).await
+            let tables = all_tables().map(|name| made!("close_table", table = name));
+            let statements: Vec<_> = [made!("close")].into_iter().chain(tables).collect();
+            let words = [("{closed}", serde_json::to_string(&why)?), ("{why}", why.to_string())];
+            self.alone(&statements.join(";\n"), &words).await
         };
         close.await.map_err(|failure| failure.told())
     }
 
     async fn reopen(&self) -> StoreResult<()> {
-        let drops: Vec<_> =
-            all_tables().map(|name| format!("DROP TRIGGER IF EXISTS closed ON windlass.{name}")).collect();
-        let statements = format!("{}; UPDATE windlass.store SET closed = NULL", drops.join("; "));
+        let tables = all_tables().map(|name| made!("open_table", table = name));
+        let statements: Vec<_> = tables.chain([made!("close")]).collect();
+        let statements = statements.join(";\n").replace("{closed}", "NULL");
         self.alone(&statements, &[]).await.map_err(|failure| failure.told())
     }
 
@@ -353,7 +356,7 @@ impl House for PostgresStore {
     }
 
     async fn count(&self, table: &'static Table) -> StoreResult<u64> {
-        let text = format!("SELECT count(*) FROM windlass.{}", table.name);
+        let text = made!("count", table = table.name);
         let rows = self.made(&text, &[]).await.map_err(|failure| failure.told())?;
         Ok(rows.first().map_or(0, |row| row.get::<_, i64>(0).unsigned_abs()))
     }

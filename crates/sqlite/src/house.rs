@@ -11,9 +11,15 @@ use windlass_core::{Actor, Answer, Done, JobId, Refusal, Timestamp};
 use windlass_store::house::{Cell, Closed, Holds, House, LOG, Standing, Table};
 use windlass_store::{Now, StoreResult};
 
-/// The tags of the job whose first event this is.
-const TAGS: &str = "CASE version WHEN 1 THEN \
-    (SELECT json_group_array(tag) FROM job_tags WHERE job_tags.job_id = job_events.job_id HAVING count(*) > 0) END";
+/// A text of `house/` with its words put in: they are names from the list of tables, never what somebody wrote.
+macro_rules! made {
+    ($name:literal $(, $word:ident = $value:expr)* $(,)?) => {
+        include_str!(concat!("../house/", $name, ".sql"))
+            .trim_end()
+            .to_owned()
+            $(.replace(concat!("{", stringify!($word), "}"), &$value))*
+    };
+}
 
 /// The columns that the table itself has.
 fn own(table: &Table) -> impl Iterator<Item = &'static str> + '_ {
@@ -28,10 +34,13 @@ fn marks(n: usize) -> String {
     vec!["?"; n].join(", ")
 }
 
-fn select(table: &Table) -> String {
-    let column = |(name, holds): &(&'static str, Holds)| if *holds == Holds::Tags { TAGS } else { *name };
-    let columns: Vec<_> = table.columns.iter().map(column).collect();
-    format!("SELECT {} FROM {}", columns.join(", "), table.name)
+/// What its columns are read as.
+fn columns(table: &Table) -> String {
+    let column = |(name, holds): &(&'static str, Holds)| match holds {
+        Holds::Tags => made!("tags"),
+        _ => (*name).to_owned(),
+    };
+    table.columns.iter().map(column).collect::<Vec<_>>().join(", ")
 }
 
 fn cell(row: &Row<'_>, at: usize, holds: Holds) -> Tried<Cell> {
@@ -66,8 +75,9 @@ fn value(cell: &Cell) -> Value {
 impl Db<'_> {
     fn rows(&self, table: &Table, after: Option<&[Cell]>, limit: usize) -> Tried<Vec<Vec<Cell>>> {
         let behind =
-            after.map_or(String::new(), |_| format!(" WHERE ({}) > ({})", key(table), marks(table.key)));
-        let text = format!("{}{behind} ORDER BY {} LIMIT ?", select(table), key(table));
+            after.map_or("true".to_owned(), |_| format!("({}) > ({})", key(table), marks(table.key)));
+        let text =
+            made!("rows", columns = columns(table), table = table.name, behind = behind, key = key(table));
         let limit = Value::Integer(i64::try_from(limit).unwrap_or(i64::MAX));
         let params = after.unwrap_or_default().iter().map(value).chain([limit]);
         self.all(&text, params_from_iter(params), |row| {
@@ -76,9 +86,8 @@ impl Db<'_> {
     }
 
     fn last(&self, table: &Table) -> Tried<Option<Vec<Cell>>> {
-        let (columns, name) = (key(table), table.name);
-        let backwards = columns.replace(", ", " DESC, ");
-        let text = format!("SELECT {columns} FROM {name} ORDER BY {backwards} DESC LIMIT 1");
+        let backwards = format!("{} DESC", key(table).replace(", ", " DESC, "));
+        let text = made!("last", key = key(table), table = table.name, backwards = backwards);
         self.one(&text, (), |row| {
             table.columns[..table.key]
                 .iter()
@@ -92,8 +101,8 @@ impl Db<'_> {
 impl Tx<'_, '_> {
     fn put(&self, table: &Table, rows: &[Vec<Cell>]) -> Tried<()> {
         let columns: Vec<_> = own(table).collect();
-        let text =
-            format!("INSERT INTO {} ({}) VALUES ({})", table.name, columns.join(", "), marks(columns.len()));
+        let values = marks(columns.len());
+        let text = made!("add", table = table.name, columns = columns.join(", "), values = values);
         for row in rows {
             let own = row.iter().zip(table.columns).filter(|(_, (_, holds))| *holds != Holds::Tags);
             self.execute(&text, params_from_iter(own.map(|(cell, _)| value(cell))))?;
@@ -178,7 +187,7 @@ impl House for SqliteStore {
     }
 
     async fn count(&self, table: &'static Table) -> StoreResult<u64> {
-        let text = format!("SELECT count(*) FROM {}", table.name);
+        let text = made!("count", table = table.name);
         let count = self.readers.read(move |db| db.one(&text, (), |row| Ok(row.get::<_, i64>(0)?)));
         Ok(count.await?.unwrap_or_default().unsigned_abs())
     }

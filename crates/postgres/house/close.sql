@@ -1,0 +1,1 @@
+UPDATE windlass.store SET closed = {closed}

@@ -1,0 +1,2 @@
+-- The highest key of a table.
+SELECT {columns} FROM windlass.{table} ORDER BY {backwards} LIMIT 1

@@ -1,0 +1,2 @@
+-- Adds a row.
+INSERT INTO {table} ({columns}) VALUES ({values})
