@@ -135,7 +135,9 @@ impl Plan {
                     Some(false) => vec![self.record(part)],
                     Some(true) => {
                         tracing::info!(part = part.name, number = self.guard, "putting a guard in force");
-                        vec![part.sql.clone(), CLOSE.to_owned(), self.record(part)]
+                        // Triggers lock tables to the end: what takes time and is of no use for them is left out.
+                        let close = (part.name != "triggers").then(|| CLOSE.to_owned());
+                        [part.sql.clone()].into_iter().chain(close).chain([self.record(part)]).collect()
                     }
                 }
             }
