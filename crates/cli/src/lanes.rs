@@ -29,7 +29,7 @@ pub async fn run(command: LanesCommand, door: &ApiClient, out: &Out) -> Outcome 
                 }
             });
         }
-        LanesCommand::Release { queue, key } => {
+        LanesCommand::Release { queue, lane: key } => {
             let queue = Name::parse("queue", queue)?;
             let what = key.as_ref().map_or_else(|| queue.to_string(), |key| format!("{key} of {queue}"));
             let reply = door.release_lane(&queue, key).await?;

@@ -18,7 +18,7 @@ use std::process::Command;
 use wire::{Client, Place, Served, free_address, until};
 
 /// The file size limit of the small server, in KiB, and the payloads that fill it.
-const ROOM_KIB: usize = 1_024;
+const ROOM_KIB: usize = 1_280;
 const PAYLOAD: usize = 100_000;
 
 fn allow(path: &Path, mode: u32) {

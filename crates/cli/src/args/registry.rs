@@ -80,7 +80,9 @@ pub enum LanesCommand {
         /// Of which queue
         queue: String,
         /// Which key; the queue itself when left out
-        key: Option<String>,
+        // Not named like the access key: the parser would take one for the other.
+        #[arg(value_name = "KEY")]
+        lane: Option<String>,
     },
 }
 
