@@ -480,6 +480,7 @@ async fn every_route_keeps_a_key_from_foreign_objects() {
                 "{name}" => json!({ "lease_token": wrong, "status": "started" }),
                 "{id}" => json!({ "draining": true }),
                 "complete" | "release" | "progress" => json!({ "lease_token": wrong }),
+                "charge" => json!({ "lease_token": wrong, "units": 1 }),
                 _ => json!({}),
             };
             let answer = as_key(&bed, &key, route.method.clone(), &path, body).await;
