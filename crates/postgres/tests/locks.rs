@@ -452,6 +452,8 @@ fn a_commit_that_no_standby_confirmed_is_unknown() {
                 row.get::<_, String>(0) == names
             };
             support::until("the setting is in force", shown).await;
+            // Those who commit hear it from another process, a moment later.
+            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
         };
         standby("nobody").await;
         let job = bed.job("work");

@@ -10,7 +10,8 @@ const isHelpOpen = signal(false);
 const GO_MS = 5000;
 let wentAt = 0;
 
-const isTyping = (event: KeyboardEvent) => Boolean((event.target as HTMLElement).closest?.("input:not([type=checkbox]):not([type=range]), textarea, select, dialog"));
+// A dialog that has just closed may still have the keys until the next frame.
+const isTyping = (event: KeyboardEvent) => Boolean((event.target as HTMLElement).closest?.("input:not([type=checkbox]):not([type=range]), textarea, select, dialog[open]"));
 
 function pressed(event: KeyboardEvent) {
   if (event.key.toLowerCase() === "k" && (event.ctrlKey || event.metaKey) && !event.altKey) {
