@@ -38,6 +38,18 @@ const PLANNED: &[Planned] = &[
     ("costs", "uuid[]", "array_fill(ID::uuid, '{100}')", &["job_events_pkey"]),
     ("adopt_slots", "text", "'default'", &["using jobs_pkey on jobs"]),
     (
+        "event_hashes",
+        "uuid[], bigint[]",
+        "array_fill(ID::uuid, '{100}'), array_fill(1::bigint, '{100}')",
+        &["job_events_pkey"],
+    ),
+    (
+        "lanes",
+        "text, bigint, bigint, timestamptz, bigint",
+        "'default', -1, 50, '2026-01-01Z', 1000",
+        &["using line_lane on line", "using jobs_pkey on jobs"],
+    ),
+    (
         "lost",
         "text, timestamptz, text[], bigint",
         "'default', '2026-01-01Z', '{}', 10",
@@ -424,9 +436,10 @@ fn statements_search_and_never_scan() {
 #[test]
 fn every_statement_on_jobs_is_planned() {
     let planned: BTreeSet<&str> = PLANNED.iter().map(|(name, ..)| *name).collect();
-    // Writes of single rows by their values, statements that only begin with others' locks, and what verify reads.
+    // Writes of rows by their values, statements that only begin with others' locks, and what verify reads.
     let known = [
         "append_event",
+        "append_events",
         "out_of_line",
         "mend_line",
         "logged_jobs",

@@ -10,7 +10,7 @@ use windlass_store::{Purge, WriteLogs};
 
 /// J3: in no table is anything left that names a removed job, but its unique key; whatever tables there are.
 #[test]
-fn nothing_names_a_removed_job_but_its_key() {
+fn nothing_names_a_removed_job_but_its_key_and_its_removal() {
     wait_for(async {
         let place = Place::new();
         let bed = place.bed();
@@ -34,7 +34,7 @@ fn nothing_names_a_removed_job_but_its_key() {
             bed.store.purge(Purge { jobs: vec![(id, version)], archive: None }, at(2)).await,
             Ok(vec![Ok(())])
         );
-        assert_eq!(tables_that_name(&place, id), ["job_keys"]);
+        assert_eq!(tables_that_name(&place, id), ["job_keys", "removals"]);
     });
 }
 
