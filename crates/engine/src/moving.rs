@@ -1,7 +1,7 @@
 //! Moving house: all of a store carried into another, empty one.
 //!
 //! Both are closed first, the new one before the old one, so that an old store that is closed and a new one that is open say
-//! that all is done. What is closed does not change, so rows are carried in the order of their keys, and whoever goes on after
+//! that all is done. What is closed does not change, so rows are carried in the order of their keys, and who goes on after
 //! an interruption goes on behind the last key that arrived. Then every row is compared; then jobs that ran are taken from
 //! their holders, which counts as no failure; then the new store is opened. The old one stays closed.
 //!
@@ -216,7 +216,11 @@ impl Move {
             }
             (Some(_), None) => return Err(MoveError::Done(self.from.1.clone(), self.to.1.clone())),
             (Some(_), Some(_)) => return Ok(()),
-            (None, Some(_)) => {}
+            // Interrupted before the old one was closed, or given up and begun anew. What arrived then is old by now.
+            (None, Some(_)) => {
+                self.check_empty().await?;
+                self.to.0.close(here).await.map_err(|e| self.in_to(e))?;
+            }
             (None, None) => {
                 self.check_empty().await?;
                 self.to.0.close(here).await.map_err(|e| self.in_to(e))?;

@@ -1,6 +1,6 @@
 //! Moving house: the tables of this schema, row by row. Their statements are made from the list of tables.
 //!
-//! A store is closed by a trigger before each of its tables. To put them there waits for everybody who writes, so whoever
+//! A store is closed by a trigger before each of its tables. To put them there waits for everybody who writes, so who
 //! copies afterwards sees the last of it; and a store that is not closed pays nothing.
 
 use crate::PostgresStore;
