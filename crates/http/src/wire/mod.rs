@@ -26,6 +26,8 @@ pub mod lane;
 pub mod new_job;
 pub(crate) mod object;
 pub mod operate;
+pub mod operation;
+pub mod paper;
 pub mod raw;
 pub mod registry;
 pub mod schedule;

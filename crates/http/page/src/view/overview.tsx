@@ -1,7 +1,7 @@
 // Is it healthy? Since when? What needs me?
 
 import { useMemo } from "preact/hooks";
-import { get, now as clock, type Approval, type Now, type ProblemGroup, type Schedule, type Stats, type Worker } from "../base/api.ts";
+import { get, now as clock, type Approval, type Mark, type Now, type ProblemGroup, type Schedule, type Stats, type Worker } from "../base/api.ts";
 import { duration } from "../base/clock.ts";
 import { useFeed, useReading, useSoon } from "../base/live.ts";
 import { Ago, Icon, tick } from "../base/parts.tsx";
@@ -10,7 +10,7 @@ import { may } from "../base/session.ts";
 import { brief, many, rate } from "../base/text.ts";
 import { resume } from "./acts.tsx";
 import { Panel, Trouble } from "./bits.tsx";
-import { Chart, Spark, type Line } from "./chart.tsx";
+import { Chart, MarkList, Spark, type Line } from "./chart.tsx";
 import { hoursOf, isNew } from "./problems.tsx";
 import { deepest, depthOf, fold, last, percentile, verdict, windowOf, type Row, type Window } from "./stats.ts";
 
@@ -45,8 +45,12 @@ export function Overview() {
   const stats = useReading(
     async (signal) => {
       const view = windowOf(params.value, clock());
-      const answer = await get<Stats>("v1/stats", { from: new Date(view.from).toISOString(), to: view.isLive ? undefined : new Date(view.to).toISOString(), step: view.step, by: "queue" }, signal);
-      return { view, answer };
+      const range = { from: new Date(view.from).toISOString(), to: view.isLive ? undefined : new Date(view.to).toISOString() };
+      const [answer, { marks }] = await Promise.all([
+        get<Stats>("v1/stats", { ...range, step: view.step, by: "queue" }, signal),
+        orNone(get<{ marks: Mark[] }>("v1/marks", { ...range, limit: 50 }, signal), { marks: [] }),
+      ]);
+      return { view, answer, marks };
     },
     STATS_MS,
     [asked],
@@ -60,7 +64,7 @@ export function Overview() {
       <h1 class="hidden">Overview</h1>
       <Trouble problem={all.problem.value ?? stats.problem.value} again={all.look} />
       {read ? <State all={read} look={all.look} /> : <div class="state" data-tone="none" />}
-      {drawn && <Charts stats={drawn.answer} view={drawn.view} now={read?.now} />}
+      {drawn && <Charts stats={drawn.answer} view={drawn.view} now={read?.now} marks={drawn.marks} />}
       {read && (
         <div class="two">
           <ProblemsPanel problems={read.problems} />
@@ -97,7 +101,7 @@ function State({ all, look }: { all: All; look: () => void }) {
   );
 }
 
-function Charts({ stats, view, now }: { stats: Stats; view: Window; now?: Now }) {
+function Charts({ stats, view, now, marks }: { stats: Stats; view: Window; now?: Now; marks: Mark[] }) {
   const made = useMemo(() => {
     const rows = fold(stats, view);
     const bounds = stats.bounds as number[];
@@ -122,18 +126,21 @@ function Charts({ stats, view, now }: { stats: Stats; view: Window; now?: Now })
     const queue = now?.queues.find((found) => found.name === name);
     return { name, tone: QUEUE_TONES[n], isArea: n === 0, values: rows.map((row) => depthOf(row, name)), latest: queue ? `${many(Number(queue.due))}${queue.due_capped ? "+" : ""}` : "0" };
   });
-  const shared = { at, stepMs: Number(stats.step) * 1000 };
+  const shared = { at, stepMs: Number(stats.step) * 1000, marks };
   const slots: Line[] = [
     { name: "in use", tone: "accent", isArea: true, values: rows.map((row) => row.busy), latest: now && many(Number(now.statuses.running?.count ?? 0)) },
     { name: "capacity", tone: "faint", values: rows.map((row) => row.capacity), latest: now && many(Number(now.workers.capacity)) },
   ];
   return (
+    <>
     <div class="charts">
       <Chart title="Throughput" note="jobs per second, by outcome" lines={made.throughput} show={(n) => brief(n)} least={0.1} {...shared} href="#/jobs" />
       <Chart title="Waiting in line" note="due jobs by queue" lines={depth} show={(n) => brief(n)} least={2} {...shared} href="#/queues" />
       <Chart title="Wait before start" note="p50 · p95 · p99, log scale" lines={made.waits} show={duration} isLog least={100} {...shared} />
       <Chart title="Workers" note="slots in use of capacity" lines={slots} show={(n) => brief(n)} least={2} {...shared} href="#/workers" />
     </div>
+    <MarkList marks={marks} />
+    </>
   );
 }
 
