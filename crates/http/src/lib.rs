@@ -25,6 +25,7 @@ mod archived;
 mod background;
 mod body;
 mod bulk;
+mod calendar;
 mod call;
 mod cause;
 mod claim;

@@ -305,6 +305,7 @@ def operating():
     assert ok("GET", f"/v1/operations/{held_back['id']}")["phase"] == "held"
     assert ok("POST", f"/v1/operations/{held_back['id']}/stop")["phase"] == "stopped"
     assert ok("GET", "/v1/operations")["operations"]
+    assert ok("GET", "/v1/calendar?to=1h")["complete"]
     ok("PUT", "/v1/views/ops", {"filter": {"queue": "ops"}})
     assert any(view["name"] == "ops" for view in ok("GET", "/v1/views")["views"])
     ok("DELETE", "/v1/views/ops")

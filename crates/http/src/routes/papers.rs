@@ -1,10 +1,10 @@
-//! Routes of what people keep beside the jobs: operations, views, marks.
+//! Routes of what people keep beside the jobs (operations, views, marks), and of the calendar.
 
 use super::{CURSOR, LIMIT, O, V, VO, delete, get, post, put};
 use crate::route::{Is, Route, param};
 use crate::wire::operation::OperationShape;
 use crate::wire::paper::{MarkBody, MarkShape, MarksPage, ViewBody, ViewShape, ViewsPage};
-use crate::{operations, papers};
+use crate::{calendar, operations, papers};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -20,6 +20,10 @@ pub(super) fn routes() -> Vec<Route> {
             .may(O)
             .gives::<OperationShape>(200)
             .refuses(&["not_found"]),
+        get("/v1/calendar", "what fires in a stretch of time, over all schedules", calendar::calendar)
+            .may(V)
+            .asks([param("from", Is::Time, "at or after; now"), param("to", Is::Time, "before; a day later")])
+            .gives::<calendar::CalendarShape>(200),
         get("/v1/views", "saved filters, by name", papers::views).may(V).gives::<ViewsPage>(200),
         put("/v1/views/{name}", "save a filter for everybody", papers::put_view)
             .may(O)
