@@ -1,11 +1,13 @@
 //! How a command reaches jobs: by the public API, over a network or in this process on a store. The answers are passed on as
 //! they come, so they are the same either way.
 
+mod papers;
+
 use crate::fail::{Exit, Outcome};
 use crate::shape::{Reply, to_text};
 use crate::wire::{Request, Wire, encoded};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use std::time::Duration;
 use tokio::sync::Mutex;
 use windlass_core::lease::hex;
@@ -15,7 +17,6 @@ use windlass_http::wire::lane::LetGoBody;
 use windlass_http::wire::lane::LimitsShape;
 use windlass_http::wire::new_job::NewJobShape;
 use windlass_http::wire::operate::{BulkBody, CancelBody, ForkBody, RedriveBody, SignalBody};
-use windlass_http::wire::paper::MarkBody;
 use windlass_http::wire::schedule::{ApplyBody, BackfillBody, ScheduleBody};
 use windlass_http::wire::stats::{ProblemBody, RebuildBody};
 use windlass_http::wire::subscription::{PauseBody, SubscriptionBody};
@@ -240,31 +241,6 @@ impl ApiClient {
     pub async fn release_lane(&self, queue: &Name, key: Option<String>) -> Outcome<Reply> {
         let path = format!("/v1/queues/{}/lanes/release", encoded(queue.as_str()));
         self.post(&path, &LetGoBody { key }).await
-    }
-
-    /// `{operations, next_cursor}`
-    pub async fn operations(&self, limit: u16) -> Outcome<Reply> {
-        self.get("/v1/operations", &[("limit", limit.to_string())]).await
-    }
-
-    /// The operation.
-    pub async fn stop_operation(&self, id: &str) -> Outcome<Reply> {
-        self.post(&format!("/v1/operations/{}/stop", encoded(id)), &json!({})).await
-    }
-
-    /// `{marks}`
-    pub async fn marks(&self, limit: u16) -> Outcome<Reply> {
-        self.get("/v1/marks", &[("limit", limit.to_string())]).await
-    }
-
-    /// The mark.
-    pub async fn put_mark(&self, text: &str) -> Outcome<Reply> {
-        self.post("/v1/marks", &MarkBody { text: text.to_owned(), at: None }).await
-    }
-
-    /// `{removed}`
-    pub async fn remove_mark(&self, id: &str) -> Outcome<Reply> {
-        self.delete(&format!("/v1/marks/{}", encoded(id))).await
     }
 
     /// `{schedules}`

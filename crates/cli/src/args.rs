@@ -16,7 +16,7 @@ pub use jobs::{
     Showing, Signalling, Tailing, Watching,
 };
 pub use moving::MoveArgs;
-pub use operations::{MarksCommand, OperationsCommand};
+pub use operations::{AlertsCommand, MarksCommand, OperationsCommand};
 pub use registry::{
     ApprovalsCommand, AuditCommand, Deciding, KeysCommand, LanesCommand, NewKey, QueueArg, QueueSettings,
     QueuesCommand, WorkersCommand,
@@ -144,6 +144,9 @@ pub enum Command {
     /// What is done to many jobs by the server: look, stop
     #[command(subcommand, disable_help_subcommand = true)]
     Operations(OperationsCommand),
+    /// What should not last, watched by the server: look, put, remove
+    #[command(subcommand, disable_help_subcommand = true)]
+    Alerts(AlertsCommand),
     /// Moments that charts show, such as deploys: look, add, remove
     #[command(subcommand, disable_help_subcommand = true)]
     Marks(MarksCommand),

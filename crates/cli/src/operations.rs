@@ -1,12 +1,13 @@
-//! `windlass operations`, `windlass marks`.
+//! `windlass operations`, `windlass alerts`, `windlass marks`.
 
 use crate::api_client::ApiClient;
-use crate::args::{MarksCommand, OperationsCommand};
+use crate::args::{AlertsCommand, MarksCommand, OperationsCommand};
 use crate::fail::Outcome;
 use crate::out::Out;
 use crate::shape::Reply;
 use crate::show::{self, list, moment, text};
-use serde_json::Value;
+use serde_json::{Value, json};
+use windlass_http::wire::time::Span;
 
 /// `windlass operations …`
 pub async fn run(command: OperationsCommand, door: &ApiClient, out: &Out) -> Outcome {
@@ -77,6 +78,46 @@ pub async fn marks(command: MarksCommand, door: &ApiClient, out: &Out) -> Outcom
         MarksCommand::Rm { id } => {
             let reply = door.remove_mark(&id).await?;
             show::reply(out, &reply, |out, _| out.line(format!("{id} is removed")));
+        }
+    }
+    Ok(())
+}
+
+/// `windlass alerts …`
+pub async fn alerts(command: AlertsCommand, door: &ApiClient, out: &Out) -> Outcome {
+    match command {
+        AlertsCommand::Ls => {
+            let reply = door.alerts().await?;
+            show::reply(out, &reply, |out, page| {
+                let row = |alert: &Value| {
+                    let state = match alert["firing_since"].as_str() {
+                        Some(_) => format!("fires since {}", moment(&alert["firing_since"])),
+                        None => "quiet".to_owned(),
+                    };
+                    let said = [&alert["why"], &alert["unsent"]].map(text).join(" ").trim().to_owned();
+                    vec![text(&alert["name"]), text(&alert["metric"]), text(&alert["queue"]), state, said]
+                };
+                let rows: Vec<_> = list(page, "alerts").iter().map(row).collect();
+                let none = "nothing is watched; `windlass alerts put --help` says what can be";
+                out.table(&["NAME", "METRIC", "QUEUE", "STATE", "WHY"], &rows, none);
+            });
+        }
+        AlertsCommand::Put(new) => {
+            let span = |span: Option<crate::span::Span>| span.map(|span| Span::from_ms(span.ms()));
+            let body = json!({
+                "metric": new.metric,
+                "queue": new.queue,
+                "longer_than": span(new.longer_than),
+                "percent": new.percent,
+                "for": span(new.holds_for),
+                "notify": new.notify,
+            });
+            let reply = door.put_alert(&new.name, body).await?;
+            show::reply(out, &reply, |out, alert| out.line(format!("{} is watched", text(&alert["name"]))));
+        }
+        AlertsCommand::Rm { name } => {
+            let reply = door.remove_alert(&name).await?;
+            show::reply(out, &reply, |out, _| out.line(format!("{name} is removed")));
         }
     }
     Ok(())

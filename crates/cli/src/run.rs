@@ -2,9 +2,9 @@
 
 use crate::api_client::ApiClient;
 use crate::args::{
-    ApprovalsCommand, Cli, Command, FlowCommand, JobsCommand, KeysCommand, LanesCommand, MarksCommand,
-    OperationsCommand, ProblemsCommand, QueuesCommand, SchedulesCommand, SettingsCommand, TriggersCommand,
-    WorkersCommand,
+    AlertsCommand, ApprovalsCommand, Cli, Command, FlowCommand, JobsCommand, KeysCommand, LanesCommand,
+    MarksCommand, OperationsCommand, ProblemsCommand, QueuesCommand, SchedulesCommand, SettingsCommand,
+    TriggersCommand, WorkersCommand,
 };
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
@@ -53,6 +53,7 @@ pub async fn run(mut cli: Cli, out: &Out) -> Outcome {
         | Command::Lanes(_)
         | Command::Operations(_)
         | Command::Marks(_)
+        | Command::Alerts(_)
         | Command::Schedules(_)
         | Command::Triggers(_)
         | Command::Subscriptions(_)
@@ -103,6 +104,7 @@ async fn on_door(command: Command, create: bool, settings: &Settings, out: &Out)
         Command::Lanes(command) => lanes::run(command, door, out).await,
         Command::Operations(command) => operations::run(command, door, out).await,
         Command::Marks(command) => operations::marks(command, door, out).await,
+        Command::Alerts(command) => operations::alerts(command, door, out).await,
         Command::Schedules(command) => schedules::run(command, door, out).await,
         Command::Triggers(command) => triggers::run(command, door, out).await,
         Command::Subscriptions(command) => subscriptions::run(command, door, out).await,
@@ -208,6 +210,7 @@ fn only_reads(command: &Command) -> bool {
         Command::Lanes(command) => matches!(command, LanesCommand::Ls { .. }),
         Command::Operations(command) => matches!(command, OperationsCommand::Ls { .. }),
         Command::Marks(command) => matches!(command, MarksCommand::Ls { .. }),
+        Command::Alerts(command) => matches!(command, AlertsCommand::Ls),
         Command::Schedules(command) => matches!(
             command,
             SchedulesCommand::Ls | SchedulesCommand::Show(_) | SchedulesCommand::Next { .. }

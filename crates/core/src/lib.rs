@@ -31,6 +31,7 @@
 //! | how long finished jobs are kept | [`retention`] |
 //! | limits and refusals | [`limits`], [`refusal`] |
 
+pub mod alert;
 mod apply;
 pub mod approve;
 pub mod backoff;

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 /// The most bytes of a body.
 pub const BODY_MAX: usize = 64 << 10;
-/// The most papers of a kind. Of marks and operations the oldest go; of views, one must be removed first.
+/// The most papers of a kind. Of marks and operations the oldest go; of views and alerts, one must be removed first.
 pub const KIND_MAX: usize = 1_000;
 
 /// What a paper is.
@@ -28,11 +28,13 @@ pub enum PaperKind {
     Mark,
     /// Something done to many jobs. Its name sorts by time.
     Operation,
+    /// Something that should not last.
+    Alert,
 }
 
 impl PaperKind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::View, Self::Mark, Self::Operation];
+    pub const ALL: [Self; 4] = [Self::View, Self::Mark, Self::Operation, Self::Alert];
 
     /// The word for it.
     pub const fn as_str(self) -> &'static str {
@@ -40,6 +42,7 @@ impl PaperKind {
             Self::View => "view",
             Self::Mark => "mark",
             Self::Operation => "operation",
+            Self::Alert => "alert",
         }
     }
 }

@@ -18,6 +18,7 @@
 //! What is never known here: which store it is, what jobs do, a clock of its own.
 
 mod access;
+mod alerts;
 mod app;
 mod append;
 mod approve;

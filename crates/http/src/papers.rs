@@ -25,12 +25,12 @@ pub(crate) struct Removed {
     removed: String,
 }
 
-async fn all(call: &Call, kind: PaperKind, limit: usize) -> Result<Vec<Paper>, Problem> {
+pub(crate) async fn all(call: &Call, kind: PaperKind, limit: usize) -> Result<Vec<Paper>, Problem> {
     call.who.check_all_queues()?;
     Ok(call.store().papers(ListPapers { kind, before: None, limit }, None).await?)
 }
 
-async fn remove(call: &Call, kind: PaperKind, action: &'static str, name: &str) -> Reply {
+pub(crate) async fn remove(call: &Call, kind: PaperKind, action: &'static str, name: &str) -> Reply {
     call.who.check_all_queues()?;
     let name = Name::parse("name", name)?;
     let request =

@@ -1,6 +1,7 @@
-//! What is done to many jobs by the server, and marks in time.
+//! What is done to many jobs by the server, alerts, and marks in time.
 
-use clap::Subcommand;
+use crate::span::Span;
+use clap::{Args, Subcommand};
 
 /// `windlass operations`
 #[derive(Debug, Subcommand)]
@@ -46,4 +47,48 @@ pub enum MarksCommand {
         /// Which
         id: String,
     },
+}
+
+/// `windlass alerts`
+#[derive(Debug, Subcommand)]
+pub enum AlertsCommand {
+    /// List them, with those that fire
+    #[command(after_help = "Example:\n  windlass alerts ls --watch")]
+    Ls,
+    /// Watch something
+    #[command(
+        after_help = "Metrics: oldest_due, failure_rate, no_worker, approval_expires, schedule_missed. Each change is sent once, through\nthe address of a subscription and signed as it signs.\n\nExamples:\n  windlass alerts put late --metric oldest_due --longer-than 10m --for 1m --notify ops\n  windlass alerts put sick --metric failure_rate --percent 20 --queue mail"
+    )]
+    Put(NewAlert),
+    /// Watch something no more
+    #[command(after_help = "Example:\n  windlass alerts rm late")]
+    Rm {
+        /// Which
+        name: String,
+    },
+}
+
+/// `windlass alerts put`
+#[derive(Debug, Args)]
+pub struct NewAlert {
+    /// Its name
+    pub name: String,
+    /// What is watched
+    #[arg(long)]
+    pub metric: String,
+    /// In this queue; in all, each for itself
+    #[arg(long)]
+    pub queue: Option<String>,
+    /// The length of time that it is measured against
+    #[arg(long, value_name = "TIME")]
+    pub longer_than: Option<Span>,
+    /// The share that it is measured against
+    #[arg(long, value_name = "N")]
+    pub percent: Option<i64>,
+    /// How long it must hold before it fires
+    #[arg(long = "for", value_name = "TIME")]
+    pub holds_for: Option<Span>,
+    /// The subscription through whose address it is sent
+    #[arg(long, value_name = "SUBSCRIPTION")]
+    pub notify: Option<String>,
 }

@@ -309,6 +309,9 @@ def operating():
     ok("PUT", "/v1/views/ops", {"filter": {"queue": "ops"}})
     assert any(view["name"] == "ops" for view in ok("GET", "/v1/views")["views"])
     ok("DELETE", "/v1/views/ops")
+    ok("PUT", "/v1/alerts/late", {"metric": "oldest_due", "queue": "ops", "longer_than": "10m"})
+    assert any(alert["name"] == "late" for alert in ok("GET", "/v1/alerts")["alerts"])
+    ok("DELETE", "/v1/alerts/late")
     mark = ok("POST", "/v1/marks", {"text": "deploy"}, 201)
     assert mark in ok("GET", "/v1/marks")["marks"]
     ok("DELETE", f"/v1/marks/{mark['id']}")

@@ -1,10 +1,11 @@
-//! Routes of what people keep beside the jobs (operations, views, marks), and of the calendar.
+//! Routes of what people keep beside the jobs (operations, views, alerts, marks), and of the calendar.
 
 use super::{CURSOR, LIMIT, O, V, VO, delete, get, post, put};
 use crate::route::{Is, Route, param};
+use crate::wire::alert::{AlertBody, AlertShape, AlertsPage};
 use crate::wire::operation::OperationShape;
 use crate::wire::paper::{MarkBody, MarkShape, MarksPage, ViewBody, ViewShape, ViewsPage};
-use crate::{calendar, operations, papers};
+use crate::{alerts, calendar, operations, papers};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -31,6 +32,18 @@ pub(super) fn routes() -> Vec<Route> {
             .gives::<ViewShape>(200)
             .refuses(&["version_mismatch"]),
         delete("/v1/views/{name}", "remove a saved filter", papers::remove_view)
+            .may(O)
+            .gives::<papers::Removed>(200)
+            .refuses(&["not_found"]),
+        get("/v1/alerts", "what should not last, and whether it does", alerts::alerts)
+            .may(V)
+            .gives::<AlertsPage>(200),
+        put("/v1/alerts/{name}", "watch something", alerts::put)
+            .may(O)
+            .takes::<AlertBody>()
+            .gives::<AlertShape>(200)
+            .refuses(&["version_mismatch", "subscription_not_found"]),
+        delete("/v1/alerts/{name}", "watch something no more", alerts::remove_alert)
             .may(O)
             .gives::<papers::Removed>(200)
             .refuses(&["not_found"]),

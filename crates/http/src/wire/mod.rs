@@ -15,6 +15,7 @@
 //! assert!(serde_json::from_str::<NewJobShape>(r#"{"kind":"report","colour":"red"}"#).is_err());
 //! ```
 
+pub mod alert;
 pub(crate) mod approval;
 pub mod claim;
 pub mod control;

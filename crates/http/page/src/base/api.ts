@@ -24,6 +24,7 @@ export type BulkDone = Schemas["BulkDone"];
 export type Operation = Schemas["Operation"];
 export type Mark = Schemas["Mark"];
 export type View = Schemas["View"];
+export type Alert = Schemas["Alert"];
 export type Calendar = Schemas["Calendar"];
 export type LogLine = Schemas["LogLine"];
 export type Question = Schemas["Question"];

@@ -1,7 +1,7 @@
 // Is it healthy? Since when? What needs me?
 
 import { useMemo } from "preact/hooks";
-import { get, now as clock, type Approval, type Mark, type Now, type ProblemGroup, type Schedule, type Stats, type Worker } from "../base/api.ts";
+import { get, now as clock, type Alert, type Approval, type Mark, type Now, type ProblemGroup, type Schedule, type Stats, type Worker } from "../base/api.ts";
 import { duration } from "../base/clock.ts";
 import { useFeed, useReading, useSoon } from "../base/live.ts";
 import { Ago, Icon, tick } from "../base/parts.tsx";
@@ -19,7 +19,7 @@ const NOW_MS = 3000;
 const STATS_MS = 45_000;
 const QUEUE_TONES = ["warm", "accent", "rest", "good", "faint"];
 
-type All = { now: Now; workers: Worker[]; problems: ProblemGroup[]; approvals: Approval[]; schedules: Schedule[] };
+type All = { alerts: Alert[]; now: Now; workers: Worker[]; problems: ProblemGroup[]; approvals: Approval[]; schedules: Schedule[] };
 
 // A key that sees only some queues sees no `now` and no problems; what it may see is shown.
 const orNone = <T,>(read: Promise<T>, none: T) =>
@@ -29,14 +29,15 @@ const orNone = <T,>(read: Promise<T>, none: T) =>
   });
 
 async function readAll(signal: AbortSignal): Promise<All> {
-  const [now, { workers }, { problems }, { approvals }, { schedules }] = await Promise.all([
+  const [now, { workers }, { problems }, { approvals }, { schedules }, { alerts }] = await Promise.all([
     get<Now>("v1/now", {}, signal),
     get<{ workers: Worker[] }>("v1/workers", {}, signal),
     orNone(get<{ problems: ProblemGroup[] }>("v1/problems", { state: "open", limit: 20 }, signal), { problems: [] }),
     get<{ approvals: Approval[] }>("v1/approvals", { status: "pending", limit: 50 }, signal),
     get<{ schedules: Schedule[] }>("v1/schedules", {}, signal),
+    orNone(get<{ alerts: Alert[] }>("v1/alerts", {}, signal), { alerts: [] }),
   ]);
-  return { now, workers, problems, approvals, schedules };
+  return { now, workers, problems, approvals, schedules, alerts };
 }
 
 export function Overview() {
@@ -63,6 +64,7 @@ export function Overview() {
     <>
       <h1 class="hidden">Overview</h1>
       <Trouble problem={all.problem.value ?? stats.problem.value} again={all.look} />
+      {read && <Firing alerts={read.alerts} />}
       {read ? <State all={read} look={all.look} /> : <div class="state" data-tone="none" />}
       {drawn && <Charts stats={drawn.answer} view={drawn.view} now={read?.now} marks={drawn.marks} />}
       {read && (
@@ -72,6 +74,20 @@ export function Overview() {
         </div>
       )}
     </>
+  );
+}
+
+function Firing({ alerts }: { alerts: Alert[] }) {
+  const firing = alerts.filter((alert) => alert.firing_since);
+  if (firing.length === 0) return null;
+  return (
+    <section class="firing" aria-label="alerts">
+      {firing.map((alert) => (
+        <p key={alert.name} role="alert">
+          <Icon name="failed" /> <a href="#/settings">{alert.name}</a> fires since <Ago at={alert.firing_since} />: {alert.why}
+        </p>
+      ))}
+    </section>
   );
 }
 
