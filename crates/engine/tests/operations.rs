@@ -13,7 +13,7 @@ use windlass_core::operation::{Operation, Phase, Which};
 use windlass_core::{Actor, Filter, JobId, Name, Status};
 use windlass_engine::Shutdown;
 use windlass_engine::service::{Leader, Operations};
-use windlass_store::{PaperKind, PutPaper, fresh};
+use windlass_store::{List, PaperKind, PutPaper, fresh};
 
 fn ann() -> Actor {
     Actor::try_from("key:ann").expect("an actor")
@@ -86,16 +86,25 @@ async fn stop(bed: &Bed, which: &Name) -> Operation {
 async fn put_many(bed: &Bed, kind: &str, count: usize) -> Vec<JobId> {
     let jobs: Vec<_> = (0..count).map(|_| bed::new_job(kind)).collect();
     let ids = jobs.iter().map(|job| job.id).collect();
-    bed.put_all(jobs).await;
+    for some in jobs.chunks(1_000) {
+        bed.put_all(some.to_vec()).await;
+    }
     ids
 }
 
-async fn cancelled(bed: &Bed, jobs: &[JobId]) -> usize {
-    let mut count = 0;
-    for job in jobs {
-        count += usize::from(bed.job(*job).await.job.status == Status::Cancelled);
+/// How many jobs of a kind are cancelled.
+async fn cancelled(bed: &Bed, kind: &str) -> usize {
+    let filter = Filter { statuses: vec![Status::Cancelled], kind: Some(name(kind)), ..Filter::default() };
+    let (mut count, mut cursor) = (0, None);
+    loop {
+        let list = List { filter: filter.clone(), cursor, limit: 1_000 };
+        let page = bed.store.jobs(list, None).await.expect("the store").expect("a page");
+        count += page.items.len();
+        cursor = page.next;
+        if cursor.is_none() {
+            return count;
+        }
     }
-    count
 }
 
 on_every_store! {
@@ -103,16 +112,16 @@ on_every_store! {
     #[test]
     async fn an_operation_meets_every_job_once(bed: Bed) {
         let jobs = put_many(&bed, "old", 250).await;
-        let other = put_many(&bed, "new", 1).await;
+        put_many(&bed, "new", 1).await;
         let mut tasks = JoinSet::new();
         process(&bed, &mut tasks, "a");
         process(&bed, &mut tasks, "b");
         let id = begin(&bed, "old", 1_500).await;
         sleep(Duration::from_millis(500)).await;
-        assert_eq!((read(&bed, &id).await.0.phase, cancelled(&bed, &jobs).await), (Phase::Held, 0));
+        assert_eq!((read(&bed, &id).await.0.phase, cancelled(&bed, "old").await), (Phase::Held, 0));
         let done = until(&bed, &id, |one| one.phase.is_over()).await;
         assert_eq!((done.phase, done.tally.done, done.tally.skipped), (Phase::Done, 250, 0));
-        assert_eq!((cancelled(&bed, &jobs).await, cancelled(&bed, &other).await), (250, 0));
+        assert_eq!((cancelled(&bed, "old").await, cancelled(&bed, "new").await), (250, 0));
         for job in [jobs[0], jobs[249]] {
             let log = bed.log(job).await;
             let by: Vec<_> = log.iter().filter(|event| event.what.type_name() == "job_cancelled").collect();
@@ -141,7 +150,7 @@ on_every_store! {
     /// (operations) Stopped under way: it ends, and says exactly what was done.
     #[test]
     async fn what_is_stopped_under_way_says_what_was_done(bed: Bed) {
-        let jobs = put_many(&bed, "old", 1_500).await;
+        put_many(&bed, "old", 30_000).await;
         let mut tasks = JoinSet::new();
         process(&bed, &mut tasks, "a");
         let id = begin(&bed, "old", 0).await;
@@ -151,9 +160,9 @@ on_every_store! {
         let next = begin(&bed, "none", 0).await;
         until(&bed, &next, |one| one.phase == Phase::Done).await;
         let (one, _) = read(&bed, &id).await;
-        let found = cancelled(&bed, &jobs).await;
+        let found = cancelled(&bed, "old").await;
         assert_eq!((one.phase, one.tally.done), (Phase::Stopped, found as u64));
-        assert!(found < 1_500, "it was stopped before its end");
+        assert!(found < 30_000, "it was stopped before its end");
     }
 
     /// (operations) Leaders die under way, again and again; the next goes on, and no job is met twice.
@@ -170,7 +179,7 @@ on_every_store! {
         let mut tasks = JoinSet::new();
         process(&bed, &mut tasks, "last");
         until(&bed, &id, |one| one.phase == Phase::Done).await;
-        assert_eq!(cancelled(&bed, &jobs).await, 900);
+        assert_eq!(cancelled(&bed, "old").await, 900);
         for job in jobs.iter().step_by(90) {
             assert_eq!(bed.count(*job, "job_cancelled").await, 1);
         }
@@ -197,10 +206,10 @@ on_every_store! {
         let mut tasks = JoinSet::new();
         process(&bed, &mut tasks, "a");
         until(&bed, &id, |one| one.phase == Phase::Done).await;
-        assert_eq!(cancelled(&bed, &jobs).await, 2);
+        assert_eq!(cancelled(&bed, "old").await, 2);
         let again = name(&fresh::job_id().to_string());
         assert!(write(&bed, &again, &one, 0).await);
         let over = until(&bed, &again, |one| one.phase == Phase::Done).await;
-        assert_eq!((over.tally.matched, over.tally.done, over.tally.skipped), (2, 0, 2));
+        assert_eq!((over.tally.matched, over.tally.done), (0, 0), "they have ended");
     }
 }

@@ -49,8 +49,9 @@ impl Tx<'_> {
             return Ok(before.ok_or_else(|| Refusal::PaperNotFound(kind.as_str(), name.to_string())));
         };
         let text = serde_json::to_string(&paper)?;
-        let row = params![kind.as_str(), name.as_str(), text, before.is_some()];
-        if self.rows(sql!("put_paper"), row).await?.is_empty() {
+        let (word, was_there) = (kind.as_str(), before.is_some());
+        let put = self.rows(sql!("put_paper"), params![word, name.as_str(), text, was_there]).await?;
+        if put.is_empty() {
             return Err(Failure::Raced);
         }
         if let Some(audit) = audit {

@@ -167,7 +167,7 @@ impl Bulk {
             reason: self.reason.clone(),
             actor: self.client.actor(),
         };
-        let store = self.client.store();
+        let store = &**self.client.store();
         let answer = self.client.repeat_on(job, || plan.act(store, job, &key)).await?;
         Ok(answer.is_ok())
     }

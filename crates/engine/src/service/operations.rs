@@ -89,7 +89,10 @@ impl Operations {
             }
             // One that is under way goes on at once.
             let is_busy = open.values().any(|paper| Operation::read(paper).is_ok_and(|one| is_due(&one)));
-            if !is_busy {
+            if is_busy {
+                // A store that never lets one wait would let nobody else run.
+                tokio::task::yield_now().await;
+            } else {
                 let _ = timeout(LOOK, self.news.notified()).await;
             }
         }
@@ -187,9 +190,13 @@ impl Operations {
             }
             Which::Ids(ids) => {
                 let from = one.cursor.as_deref().and_then(|cursor| cursor.parse().ok()).unwrap_or(0usize);
-                let some: Vec<JobId> = ids.iter().skip(from).take(PAGE).copied().collect();
-                let next = from + some.len();
-                Ok((some, (next < ids.len()).then(|| next.to_string())))
+                let mut fits = Vec::new();
+                for id in ids.iter().skip(from).take(PAGE) {
+                    let view = self.store.job(*id, None).await?;
+                    fits.extend(view.filter(|view| one.action.is_for(view.job.status)).map(|_| *id));
+                }
+                let next = (from + PAGE).min(ids.len());
+                Ok((fits, (next < ids.len()).then(|| next.to_string())))
             }
         }
     }
