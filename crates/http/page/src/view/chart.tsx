@@ -153,7 +153,7 @@ export function Chart({ title, note, at, stepMs, lines, show, isLog = false, lea
           ))}
         </svg>
         {drag && <span class="drag" style={{ left: share(Math.min(...drag)), width: `${(Math.abs(drag[1] - drag[0]) / span) * 100}%` }} />}
-        {marks.map((mark) => (
+        {marks.filter((mark) => Date.parse(mark.at) >= from && Date.parse(mark.at) <= to).map((mark) => (
           <span key={mark.id} class="mark" title={`${mark.text}, ${hour(new Date(mark.at))}`} style={{ left: share(Date.parse(mark.at)) }} />
         ))}
         {isHit && <span class="cross" style={{ left: share(at[index] + stepMs / 2) }} />}
