@@ -224,6 +224,13 @@ TABLE owed (
   CONSTRAINT owed_settled TRIGGER DEFERRABLE INITIALLY DEFERRED
 )
 
+TABLE papers (
+  kind text COLLATE "C" NOT NULL,
+  name text COLLATE "C" NOT NULL,
+  state text NOT NULL,
+  CONSTRAINT papers_pkey PRIMARY KEY (kind, name)
+)
+
 TABLE problem_hours (
   fingerprint text COLLATE "C" NOT NULL,
   at timestamp with time zone NOT NULL,

@@ -175,6 +175,13 @@ CREATE TABLE jobs (
     OR (error_code IS NOT NULL AND error_version IS NOT NULL))
 ) STRICT;
 
+CREATE TABLE papers (
+  kind  TEXT NOT NULL,
+  name  TEXT NOT NULL,
+  state TEXT NOT NULL,
+  PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE problem_hours (
   fingerprint TEXT    NOT NULL,
   at          INTEGER NOT NULL,

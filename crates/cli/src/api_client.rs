@@ -1,6 +1,8 @@
 //! How a command reaches jobs: by the public API, over a network or in this process on a store. The answers are passed on as
 //! they come, so they are the same either way.
 
+mod papers;
+
 use crate::fail::{Exit, Outcome};
 use crate::shape::{Reply, to_text};
 use crate::wire::{Request, Wire, encoded};

@@ -3,6 +3,7 @@
 mod flow;
 mod jobs;
 mod moving;
+mod operations;
 mod registry;
 mod schedules;
 mod stats;
@@ -15,6 +16,7 @@ pub use jobs::{
     Showing, Signalling, Tailing, Watching,
 };
 pub use moving::MoveArgs;
+pub use operations::{AlertsCommand, MarksCommand, OperationsCommand};
 pub use registry::{
     ApprovalsCommand, AuditCommand, Deciding, KeysCommand, LanesCommand, NewKey, QueueArg, QueueSettings,
     QueuesCommand, WorkersCommand,
@@ -139,6 +141,15 @@ pub enum Command {
     /// Look at the keys of a queue, let go what is held
     #[command(subcommand, disable_help_subcommand = true)]
     Lanes(LanesCommand),
+    /// What is done to many jobs by the server: look, stop
+    #[command(subcommand, disable_help_subcommand = true)]
+    Operations(OperationsCommand),
+    /// What should not last, watched by the server: look, put, remove
+    #[command(subcommand, disable_help_subcommand = true)]
+    Alerts(AlertsCommand),
+    /// Moments that charts show, such as deploys: look, add, remove
+    #[command(subcommand, disable_help_subcommand = true)]
+    Marks(MarksCommand),
     /// Jobs by the clock: look, make, pause, trigger
     #[command(subcommand, disable_help_subcommand = true)]
     Schedules(SchedulesCommand),

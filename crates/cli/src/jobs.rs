@@ -10,6 +10,7 @@ use crate::args::{
 use crate::enqueue::payload;
 use crate::fail::{Failure, Outcome};
 use crate::ids;
+use crate::operations;
 use crate::out::Out;
 use crate::show;
 use serde_json::{Value, json};
@@ -213,12 +214,28 @@ async fn redrive(redriving: Redriving, door: &ApiClient, out: &Out) -> Outcome {
 fn bulk(which: &Acting, action: Action) -> Outcome<BulkBody> {
     let filter = filter::shape(&filter::parse(&which.filter)?)?;
     let dry_run = which.dry_run;
-    Ok(BulkBody { filter, action, dry_run, run_at: None, spread: None, cursor: None, reason: None })
+    let filter = Some(filter);
+    let hold = which.hold.map(|hold| Span::from_ms(hold.ms()));
+    Ok(BulkBody {
+        filter,
+        ids: None,
+        action,
+        dry_run,
+        run_at: None,
+        spread: None,
+        cursor: None,
+        reason: None,
+        hold,
+    })
 }
 
 /// Meets everything that a filter matches, page by page.
 async fn many(mut wish: BulkBody, door: &ApiClient, out: &Out) -> Outcome {
     let dry_run = wish.dry_run;
+    if wish.hold.is_some() && !dry_run {
+        operations::begun(&door.bulk(&wish).await?, out);
+        return Ok(());
+    }
     let (mut matched, mut done, mut skipped) = (0, 0, 0);
     let mut sample: Vec<Value> = Vec::new();
     let bar = out.spinner();

@@ -28,6 +28,7 @@ mod key_pipe;
 mod lanes;
 mod migrate;
 mod moving;
+mod operations;
 mod out;
 mod outbound;
 mod post;

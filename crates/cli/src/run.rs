@@ -2,16 +2,17 @@
 
 use crate::api_client::ApiClient;
 use crate::args::{
-    ApprovalsCommand, Cli, Command, FlowCommand, JobsCommand, KeysCommand, LanesCommand, ProblemsCommand,
-    QueuesCommand, SchedulesCommand, SettingsCommand, TriggersCommand, WorkersCommand,
+    AlertsCommand, ApprovalsCommand, Cli, Command, FlowCommand, JobsCommand, KeysCommand, LanesCommand,
+    MarksCommand, OperationsCommand, ProblemsCommand, QueuesCommand, SchedulesCommand, SettingsCommand,
+    TriggersCommand, WorkersCommand,
 };
 use crate::fail::{Failure, Outcome};
 use crate::out::Out;
 use crate::settings::{self, Settings};
 use crate::wire::Wire;
 use crate::{
-    adopt, demo, doctor, enqueue, flow, jobs, lanes, migrate, moving, problems, prune, registry, restore,
-    schedules, serve, stats, store_settings, subscriptions, triggers, verify, work,
+    adopt, demo, doctor, enqueue, flow, jobs, lanes, migrate, moving, operations, problems, prune, registry,
+    restore, schedules, serve, stats, store_settings, subscriptions, triggers, verify, work,
 };
 use clap::{CommandFactory, Parser};
 use serde_json::{Value, json};
@@ -50,6 +51,9 @@ pub async fn run(mut cli: Cli, out: &Out) -> Outcome {
         | Command::Approvals(_)
         | Command::Queues(_)
         | Command::Lanes(_)
+        | Command::Operations(_)
+        | Command::Marks(_)
+        | Command::Alerts(_)
         | Command::Schedules(_)
         | Command::Triggers(_)
         | Command::Subscriptions(_)
@@ -98,6 +102,9 @@ async fn on_door(command: Command, create: bool, settings: &Settings, out: &Out)
         Command::Approvals(command) => registry::approvals(command, door, out).await,
         Command::Queues(command) => registry::queues(command, create, door, out).await,
         Command::Lanes(command) => lanes::run(command, door, out).await,
+        Command::Operations(command) => operations::run(command, door, out).await,
+        Command::Marks(command) => operations::marks(command, door, out).await,
+        Command::Alerts(command) => operations::alerts(command, door, out).await,
         Command::Schedules(command) => schedules::run(command, door, out).await,
         Command::Triggers(command) => triggers::run(command, door, out).await,
         Command::Subscriptions(command) => subscriptions::run(command, door, out).await,
@@ -201,6 +208,9 @@ fn only_reads(command: &Command) -> bool {
         Command::Approvals(command) => matches!(command, ApprovalsCommand::Ls { .. }),
         Command::Queues(command) => matches!(command, QueuesCommand::Ls),
         Command::Lanes(command) => matches!(command, LanesCommand::Ls { .. }),
+        Command::Operations(command) => matches!(command, OperationsCommand::Ls { .. }),
+        Command::Marks(command) => matches!(command, MarksCommand::Ls { .. }),
+        Command::Alerts(command) => matches!(command, AlertsCommand::Ls),
         Command::Schedules(command) => matches!(
             command,
             SchedulesCommand::Ls | SchedulesCommand::Show(_) | SchedulesCommand::Next { .. }

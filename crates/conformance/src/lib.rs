@@ -30,6 +30,7 @@ pub mod limit;
 pub mod list;
 pub mod logs;
 pub mod operate;
+pub mod paper;
 pub mod rates;
 pub mod registry;
 pub mod retention;
@@ -105,6 +106,7 @@ macro_rules! suite {
         $crate::schedule_laws!($($make)*);
         $crate::trigger_laws!($($make)*);
         $crate::subscription_laws!($($make)*);
+        $crate::paper_laws!($($make)*);
         $crate::settings_laws!($($make)*);
         $crate::sweep_laws!($($make)*);
         $crate::list_laws!($($make)*);

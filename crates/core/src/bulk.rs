@@ -4,9 +4,11 @@ use crate::ids::JobId;
 use crate::job::RunAt;
 use crate::status::Status;
 use crate::time::Timestamp;
+use serde::{Deserialize, Serialize};
 
 /// What to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum BulkAction {
     /// Stop them.
     Cancel,

@@ -31,6 +31,7 @@
 //! | how long finished jobs are kept | [`retention`] |
 //! | limits and refusals | [`limits`], [`refusal`] |
 
+pub mod alert;
 mod apply;
 pub mod approve;
 pub mod backoff;
@@ -58,7 +59,9 @@ pub mod list;
 pub mod logs;
 pub mod name;
 pub mod operate;
+pub mod operation;
 pub mod outcome;
+pub mod paper;
 pub mod payload;
 pub mod problem;
 pub mod rate;

@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Reverse;
 
 /// Which jobs.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Filter {
     /// Any of these; empty is all. Dead letters: failed and timed out.
     pub statuses: Vec<Status>,

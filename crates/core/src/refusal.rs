@@ -129,6 +129,9 @@ pub enum Refusal {
     /// No such subscription.
     #[error("there is no subscription {0}; make it first")]
     SubscriptionNotFound(String),
+    /// No such paper.
+    #[error("there is no {0} {1}")]
+    PaperNotFound(&'static str, String),
     /// A webhook is not signed as it must be, and why.
     #[error("{0}")]
     SignatureRefused(String),
@@ -196,6 +199,7 @@ impl Refusal {
             Self::ScheduleNotFound(_) => "schedule_not_found",
             Self::TriggerNotFound(_) => "trigger_not_found",
             Self::SubscriptionNotFound(_) => "subscription_not_found",
+            Self::PaperNotFound(..) => "not_found",
             Self::SignatureRefused(_) => "signature_refused",
             Self::SettingsChanged(_) => "version_mismatch",
             Self::ProblemNotFound(_) => "problem_not_found",

@@ -27,6 +27,7 @@
 
 pub mod archive;
 mod attempt;
+pub mod bulk;
 mod cancels;
 mod claim;
 mod control;

@@ -1,11 +1,13 @@
 //! The living parts that servers and workers run alike, each over a store and ignorant of the rest.
 
+mod alerts;
 mod dispatcher;
 mod feed_tail;
 mod follower;
 mod idle_canceller;
 mod leader;
 mod live_settings;
+mod operations;
 mod publisher;
 mod queue_policies;
 mod receiver;
@@ -16,12 +18,14 @@ mod stats;
 mod sweeper;
 mod trigger_processor;
 
+pub use alerts::Alerts;
 pub use dispatcher::Dispatcher;
 pub use feed_tail::FeedTail;
 pub use follower::{Follower, Reader, Start};
 pub use idle_canceller::IdleCanceller;
 pub use leader::{Leader, Leading, Reign};
 pub use live_settings::LiveSettings;
+pub use operations::Operations;
 pub use publisher::{Message, PublishError, Published, Publisher, Publishers, Publishing};
 pub use queue_policies::QueuePolicies;
 pub use receiver::{Received, Source};

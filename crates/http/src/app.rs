@@ -53,6 +53,8 @@ pub(crate) struct App {
     pub(crate) ending: Shutdown,
     /// This server leads no more, and another can.
     pub(crate) resigned: Notify,
+    /// Rings when there is a new operation.
+    pub(crate) operations: Arc<Notify>,
     is_loopback: AtomicBool,
 }
 
@@ -83,6 +85,7 @@ impl App {
             comment_every,
             ending: Shutdown::new(),
             resigned: Notify::new(),
+            operations: Arc::default(),
             is_loopback: AtomicBool::new(false),
             store,
         }

@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use windlass_core::Who;
 use windlass_engine::Shutdown;
 use windlass_engine::service::{
-    Dispatcher, Follower, IdleCanceller, Leader, Publishers, Publishing, Retention, Scheduler, SealReader,
-    StatsReader, Sweeper, TriggerProcessor,
+    Alerts, Dispatcher, Follower, IdleCanceller, Leader, Operations, Publishers, Publishing, Retention,
+    Scheduler, SealReader, StatsReader, Sweeper, TriggerProcessor,
 };
 use windlass_store::fresh;
 
@@ -71,7 +71,8 @@ async fn tidy(app: Arc<App>) {
 }
 
 /// Fires schedules, assigns jobs of push queues, processes kept events of triggers, adds up the feed and seals it, carries events to
-/// where subscriptions say, removes finished jobs whose time is over and cancels idle ones, while this server leads.
+/// where subscriptions say, removes finished jobs whose time is over, cancels idle ones, carries out operations
+/// and watches alerts, while this server leads.
 async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
     let name: String = fresh::random::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
     let Ok(holder) = Who::try_from(format!("server-{name}")) else { return };
@@ -82,9 +83,11 @@ async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
     let reader = StatsReader::new(Arc::clone(&app.store));
     let stats = Follower::new(Arc::clone(&app.store), leader.leading(), reader);
     let seals = SealReader::new(Arc::clone(&app.store)).follow(leader.leading());
+    let alerts = Alerts::new(Arc::clone(&app.store), leader.leading(), publishers.clone());
     let publishing = publishers.map(|made| Publishing::new(Arc::clone(&app.store), leader.leading(), made));
     let retention = Retention::new(Arc::clone(&app.store), leader.leading(), app.archive.clone());
     let idle = IdleCanceller::new(Arc::clone(&app.store), leader.leading());
+    let operations = Operations::new(Arc::clone(&app.store), leader.leading(), Arc::clone(&app.operations));
     let ending = || app.ending.clone();
     let publish = async {
         if let Some(publishing) = publishing {
@@ -100,7 +103,9 @@ async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
         seals.run(ending()),
         publish,
         retention.run(ending()),
-        idle.run(ending())
+        idle.run(ending()),
+        operations.run(ending()),
+        alerts.run(ending())
     );
     app.resigned.notify_one();
     std::future::pending().await

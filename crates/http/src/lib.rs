@@ -18,6 +18,7 @@
 //! What is never known here: which store it is, what jobs do, a clock of its own.
 
 mod access;
+mod alerts;
 mod app;
 mod append;
 mod approve;
@@ -25,6 +26,7 @@ mod archived;
 mod background;
 mod body;
 mod bulk;
+mod calendar;
 mod call;
 mod cause;
 mod claim;
@@ -47,8 +49,10 @@ mod metrics;
 mod metrics_listener;
 mod openapi;
 mod operate;
+mod operations;
 mod origin;
 mod pages;
+mod papers;
 mod pass;
 mod presence;
 mod problem;

@@ -4,6 +4,7 @@ mod finished;
 mod flows;
 mod lanes;
 mod outside;
+mod papers;
 
 use crate::feed::FeedPageShape;
 use crate::route::{Access, Is, Param, Route, param};
@@ -83,7 +84,7 @@ pub fn table() -> Vec<Route> {
     routes.extend(holders());
     routes.extend(approvals());
     routes.extend(surroundings());
-    routes.extend(outside::routes());
+    routes.extend(outside::routes().into_iter().chain(papers::routes()));
     routes.extend(watchers());
     routes
 }
@@ -182,7 +183,9 @@ fn operators() -> Vec<Route> {
             .may(O)
             .takes::<wire::operate::BulkBody>()
             .gives::<wire::operate::BulkDone>(200)
-            .creates(),
+            .gives::<wire::operation::OperationShape>(202)
+            .creates()
+            .refuses(&["not_found"]),
     ]
 }
 

@@ -165,3 +165,36 @@ async fn a_stretch_of_the_past_is_made_up_for() {
         assert_eq!(audit["entries"].as_array().expect("entries").len(), 1, "only what enqueued something");
     }
 }
+
+/// (calendar) What fires in a stretch, named slot by slot or by the hour; what is paused or of another queue is not in it.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_calendar_says_what_fires() {
+    for bed in beds().await {
+        let job = |queue: &str| json!({ "kind": "k", "queue": queue });
+        let put =
+            async |name: &str, body: Value| bed.put(&format!("/v1/schedules/{name}"), body).await.is(200);
+        put("nightly", json!({ "cron": "0 2 * * *", "job": job("mail") })).await;
+        put("often", json!({ "cron": "* * * * *", "job": job("other") })).await;
+        put("paused", json!({ "cron": "0 3 * * *", "job": job("mail") })).await;
+        bed.post("/v1/schedules/paused/pause", json!({})).await.is(200);
+        let path = "/v1/calendar?from=2031-01-01T02:00:00Z&to=2031-01-02T02:00:00Z";
+        let day = bed.get(path).await.is(200);
+        assert_eq!(day["complete"], true);
+        let [nightly, often] = day["schedules"].as_array().expect("two").as_slice() else { panic!("{day}") };
+        assert_eq!(
+            nightly["slots"],
+            json!(["2031-01-01T02:00:00Z"]),
+            "the beginning counts, the end does not"
+        );
+        assert_eq!((&often["count"], &often["slots"]), (&json!(1440), &json!([])));
+        assert_eq!(often["hours"].as_array().expect("hours").len(), 24);
+        assert_eq!(often["hours"][0], json!({ "at": "2031-01-01T02:00:00Z", "count": 60 }));
+        let far = bed.get("/v1/calendar?from=2031-01-01T00:00:00Z&to=2031-03-01T00:00:00Z").await;
+        far.refused(422, "invalid");
+        bed.get("/v1/calendar?from=2031-01-02T00:00:00Z&to=2031-01-01T00:00:00Z")
+            .await
+            .refused(422, "invalid");
+        let month = bed.get("/v1/calendar?from=2031-01-01T00:00:00Z&to=2031-02-05T00:00:00Z").await.is(200);
+        assert_eq!((&month["schedules"][1]["count"], &month["complete"]), (&json!(19_965), &json!(false)));
+    }
+}

@@ -41,6 +41,7 @@ mod lease;
 mod list;
 mod logs;
 mod operate;
+mod paper;
 mod rates;
 mod registry;
 mod retention;

@@ -92,6 +92,8 @@ pub(crate) struct State {
     /// Subscriptions with what they sign in with.
     pub subscriptions:
         BTreeMap<Name, (windlass_store::SubscriptionState, Option<windlass_store::Credential>)>,
+    /// Papers.
+    pub papers: BTreeMap<(windlass_store::PaperKind, Name), windlass_store::Paper>,
     /// Events that came in.
     pub trigger_events: BTreeMap<windlass_core::TriggerEventId, windlass_store::TriggerEvent>,
     /// Settings of the store.
@@ -149,6 +151,7 @@ impl State {
             index: Index::default(),
             schedules: BTreeMap::new(),
             subscriptions: BTreeMap::new(),
+            papers: BTreeMap::new(),
             triggers: BTreeMap::new(),
             trigger_events: BTreeMap::new(),
             settings: windlass_store::SettingsState::default(),

@@ -120,6 +120,12 @@ verbs! {
         subscriptions(()) -> Vec<SubscriptionState>;
         credential(Name) -> Option<Credential>;
     }
+    Papers {
+        put_paper(PutPaper) -> Result<Paper, Refusal>;
+        remove_paper(RemovePaper) -> Result<(), Refusal>;
+        paper((PaperKind, Name)) -> Option<Paper>;
+        papers(ListPapers) -> Vec<Paper>;
+    }
     Stats {
         rebuild_stats(RebuildStats) -> Place;
         rollups(ReadRollups) -> Vec<Rollup>;

@@ -316,6 +316,14 @@ CREATE TABLE windlass.subscriptions (
   credential text
 );
 
+-- What people keep beside the jobs.
+CREATE TABLE windlass.papers (
+  kind  text COLLATE "C" NOT NULL,
+  name  text COLLATE "C" NOT NULL,
+  state text NOT NULL,
+  PRIMARY KEY (kind, name)
+);
+
 -- Events that came in. One with a dedupe key is there once per trigger.
 CREATE TABLE windlass.trigger_events (
   id           uuid        NOT NULL PRIMARY KEY,
@@ -649,6 +657,10 @@ COMMENT ON TABLE windlass.subscriptions IS 'What carries events out of the store
 COMMENT ON COLUMN windlass.subscriptions.name IS 'Its name.';
 COMMENT ON COLUMN windlass.subscriptions.state IS 'The whole subscription, as JSON.';
 COMMENT ON COLUMN windlass.subscriptions.credential IS 'What it signs or signs in with, as JSON.';
+COMMENT ON TABLE windlass.papers IS 'What people keep beside the jobs: views, marks, operations.';
+COMMENT ON COLUMN windlass.papers.kind IS 'What it is.';
+COMMENT ON COLUMN windlass.papers.name IS 'Its name.';
+COMMENT ON COLUMN windlass.papers.state IS 'The whole paper, as JSON.';
 COMMENT ON TABLE windlass.settings IS 'Settings of the whole store: one row, once somebody changed one.';
 COMMENT ON COLUMN windlass.settings.one IS 'Always 1.';
 COMMENT ON COLUMN windlass.settings.state IS 'All of them with their version, as JSON.';

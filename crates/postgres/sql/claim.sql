@@ -5,7 +5,8 @@
 -- $13 lease hashes made ahead, 16 bytes each: the nth job gets the nth; or null  $14 the nonce they were made with
 -- What comes back is named row by row: taken; ending, a running row whose lease is over and that must end instead of
 -- being handed out again (cancel requested, timed out, too many crashes); held, what this very claim took before, and
--- then nothing is taken; until, where a look for the kinds stopped; assigned, what this worker was assigned and can start.
+-- then nothing is taken; until, where a look for the kinds stopped that took less than it may; assigned, what this worker
+-- was assigned and can start.
 -- A lease that is over counts as a crash. Of a queue in mode push, or with rules, nothing is taken.
 -- What stands behind the first row that must end is left to the next look: that end may be told to it.
 -- Events are numbered by the block, once all rows are locked.
@@ -27,17 +28,12 @@ WITH moment AS MATERIALIZED (
     AND (h.nonce IS NOT NULL OR j.lease_hash
       = substring(sha256(substring(sha256($4::bytea || uuid_send(j.id) || int4send(j.attempt)) FOR 16)) FOR 16))
 ), probe AS MATERIALIZED (
-  SELECT q.queue, p.priority, p.place, p.from_due, p.from_id, until.due_at AS until_due, until.id AS until_id
+  SELECT q.queue, p.priority, p.place, p.from_due, p.from_id
   FROM unnest($1::text[]) WITH ORDINALITY q (queue, n) CROSS JOIN LATERAL (
     SELECT priority, place, coalesce(($8::timestamptz[])[place], '-infinity') AS from_due,
       coalesce(($9::uuid[])[place], '00000000-0000-0000-0000-000000000000') AS from_id
     FROM (SELECT priority, (q.n * 11 - 5 - priority)::int AS place FROM generate_series(5, -5, -1) priority) p
-  ) p LEFT JOIN LATERAL (
-    SELECT due_at, id FROM windlass.line
-    WHERE cardinality($7::text[]) > 0 AND queue = q.queue AND priority = p.priority
-      AND due_at <= (SELECT now FROM moment) AND (due_at, id) >= (p.from_due, p.from_id)
-    ORDER BY due_at, id OFFSET $10::bigint LIMIT 1
-  ) until ON true
+  ) p
   WHERE NOT EXISTS (SELECT 1 FROM windlass.queues paused WHERE paused.name = q.queue
       AND (paused.paused_at IS NOT NULL OR paused.mode = 'push' OR paused.flow IS NOT NULL))
     AND NOT EXISTS (SELECT 1 FROM held)
@@ -49,9 +45,7 @@ WITH moment AS MATERIALIZED (
       SELECT ctid AS line, due_at, id FROM windlass.line
       WHERE queue = probe.queue AND priority = probe.priority AND due_at <= (SELECT now FROM moment)
         AND (due_at, id) >= (probe.from_due, probe.from_id)
-        AND (due_at, id) < (coalesce(probe.until_due, 'infinity'),
-          coalesce(probe.until_id, 'ffffffff-ffff-ffff-ffff-ffffffffffff'))
-      ORDER BY due_at, id OFFSET 0
+      ORDER BY due_at, id LIMIT (SELECT CASE WHEN cardinality($7::text[]) > 0 THEN $10::bigint END)
     ) l CROSS JOIN LATERAL (
       SELECT ctid AS tid, status = 'running' AND (cancel_requested_at IS NOT NULL OR crashes >= 2
         OR coalesce(deadline_at <= (SELECT now FROM moment), false)) AS ends,
@@ -102,8 +96,13 @@ UNION ALL SELECT 'ending', id, place, due_at, NULL, NULL, NULL, NULL, NULL, NULL
 WHERE ends AND NOT EXISTS (SELECT 1 FROM due b CROSS JOIN ending e WHERE NOT b.ends
   AND (b.place, b.due_at, b.id) > (e.place, e.due_at, e.id) AND (b.place, b.due_at, b.id) < (d.place, d.due_at, d.id))
 UNION ALL SELECT 'held', id, NULL, NULL, nonce, NULL, NULL, NULL, NULL, NULL, NULL FROM held
-UNION ALL SELECT 'until', until_id, place, until_due, NULL, (SELECT now FROM moment), NULL, NULL, NULL, NULL, NULL FROM probe
-WHERE until_id IS NOT NULL
+UNION ALL SELECT 'until', u.id, place, u.due_at, NULL, (SELECT now FROM moment), NULL, NULL, NULL, NULL, NULL
+FROM probe CROSS JOIN LATERAL (
+  SELECT due_at, id FROM windlass.line
+  WHERE queue = probe.queue AND priority = probe.priority AND due_at <= (SELECT now FROM moment)
+    AND (due_at, id) >= (probe.from_due, probe.from_id)
+  ORDER BY due_at, id OFFSET $10 LIMIT 1
+) u WHERE cardinality($7) > 0 AND (SELECT count(*) FROM moved) < $2
 UNION ALL SELECT 'assigned', id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM (
   SELECT id FROM windlass.jobs
   WHERE $12 AND assigned_to IS NOT NULL AND assigned_to = $3 AND queue = ANY ($1)

@@ -34,6 +34,7 @@ mod migrate;
 mod notify;
 mod one_by_one;
 mod operate;
+mod paper;
 mod param;
 mod pool;
 mod rates;

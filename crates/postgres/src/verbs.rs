@@ -165,6 +165,12 @@ verbs! {
         read subscriptions(()) -> Vec<SubscriptionState> = subscriptions;
         read credential(Name) -> Option<Credential> = credential;
     }
+    Papers {
+        write put_paper(PutPaper) -> Result<Paper, Refusal>;
+        write remove_paper(RemovePaper) -> Result<(), Refusal>;
+        read paper((PaperKind, Name)) -> Option<Paper> = paper;
+        read papers(ListPapers) -> Vec<Paper> = papers;
+    }
     Stats {
         write rebuild_stats(RebuildStats) -> Place;
         write put_problem(PutProblem) -> Result<ProblemView, Refusal>;

@@ -222,6 +222,14 @@ CREATE TABLE subscriptions (
   credential TEXT
 ) STRICT, WITHOUT ROWID;
 
+-- What people keep beside the jobs. state is the whole paper, as JSON.
+CREATE TABLE papers (
+  kind  TEXT NOT NULL,
+  name  TEXT NOT NULL,
+  state TEXT NOT NULL,
+  PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;
+
 -- Events that came in. One with a dedupe key is there once per trigger.
 CREATE TABLE trigger_events (
   id           BLOB    NOT NULL PRIMARY KEY,

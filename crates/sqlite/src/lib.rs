@@ -27,6 +27,7 @@ mod list;
 mod logs;
 mod migrate;
 mod operate;
+mod paper;
 mod poll;
 mod rates;
 mod reader;

@@ -129,6 +129,12 @@ verbs! {
         read subscriptions(none: ()) -> Vec<SubscriptionState> = |db, now| db.subscriptions();
         read credential(name: Name) -> Option<Credential> = |db, now| db.credential(&name);
     }
+    Papers {
+        write put_paper(request: PutPaper) -> Result<Paper, Refusal>;
+        write remove_paper(request: RemovePaper) -> Result<(), Refusal>;
+        read paper(which: (PaperKind, Name)) -> Option<Paper> = |db, now| db.paper(which.0, &which.1);
+        read papers(request: ListPapers) -> Vec<Paper> = |db, now| db.papers(&request);
+    }
     Stats {
         write rebuild_stats(request: RebuildStats) -> Place;
         write put_problem(request: PutProblem) -> Result<ProblemView, Refusal>;

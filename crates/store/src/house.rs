@@ -98,6 +98,7 @@ pub const TABLES: &[Table] = tables! {
     "trigger_events" [id Id] trigger_name Text, dedupe_key Text, payload Bytes, is_json Truth, actor Text,
         received_at Time, due_at Time, processed_at Time, detail Text;
     "subscriptions" [name Text] state Text, credential Text;
+    "papers" [kind Text, name Text] state Text;
     "job_events" [seq Int] job_id Id, version Int, at Time, type Text, actor Text, attempt Int, generation Int, lease Bytes,
         key Text, detail Text, is_json Truth, payload Bytes, kind Text, agent_id Text, parent_id Id, tags Tags;
     "jobs" [id Id] queue Text, kind Text, priority Int, status Text, due_at Time, deadline_at Time, worker_id Text,

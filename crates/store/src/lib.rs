@@ -49,6 +49,7 @@ pub trait Store:
     + Feed
     + Readers
     + Subscriptions
+    + Papers
     + Stats
     + Retention
     + Seals
@@ -67,6 +68,7 @@ impl<T> Store for T where
         + Feed
         + Readers
         + Subscriptions
+        + Papers
         + Stats
         + Retention
         + Seals
@@ -364,6 +366,19 @@ pub trait Subscriptions: Send + Sync {
     async fn subscriptions(&self, request: (), now: Now) -> StoreResult<Vec<SubscriptionState>>;
     /// What a subscription signs or signs in with; none if it has nothing, or there is no such one.
     async fn credential(&self, request: Name, now: Now) -> StoreResult<Option<Credential>>;
+}
+
+/// Papers: what people keep beside the jobs.
+#[async_trait]
+pub trait Papers: Send + Sync {
+    /// Writes a paper, if nobody changed it meanwhile. Audited where the request says so; what says so already stays as it is.
+    async fn put_paper(&self, request: PutPaper, now: Now) -> StoreResult<Result<Paper, Refusal>>;
+    /// Removes a paper.
+    async fn remove_paper(&self, request: RemovePaper, now: Now) -> StoreResult<Result<(), Refusal>>;
+    /// One paper.
+    async fn paper(&self, request: (PaperKind, Name), now: Now) -> StoreResult<Option<Paper>>;
+    /// Papers of a kind, from the last name down.
+    async fn papers(&self, request: ListPapers, now: Now) -> StoreResult<Vec<Paper>>;
 }
 
 /// Stats and problems: what the reader of that name found.

@@ -11,6 +11,7 @@ pub use windlass_core::hold::{LaneState, ReleaseLane};
 pub use windlass_core::idle::CancelIdle;
 pub use windlass_core::logs::{LogRange, MoveLogs};
 pub use windlass_core::operate::{Cancel, Fork, Redrive};
+pub use windlass_core::paper::{ListPapers, Paper, PaperKind, PutPaper, RemovePaper};
 pub use windlass_core::problem::{Problem, ProblemState, PutProblem, Sighting};
 pub use windlass_core::registry::{
     DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, Remember, RevokeAccessKey,

@@ -87,6 +87,12 @@ macro_rules! every_verb {
                 subscriptions(()) -> Vec<SubscriptionState>;
                 credential(Name) -> Option<Credential>;
             }
+            Papers {
+                put_paper(PutPaper) -> Result<Paper, Refusal>;
+                remove_paper(RemovePaper) -> Result<(), Refusal>;
+                paper((PaperKind, Name)) -> Option<Paper>;
+                papers(ListPapers) -> Vec<Paper>;
+            }
             Stats {
                 rebuild_stats(RebuildStats) -> Place;
                 rollups(ReadRollups) -> Vec<Rollup>;

@@ -9,10 +9,11 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use std::future::IntoFuture;
 use std::sync::Arc;
 use std::time::Duration;
-use windlass_core::bulk::{BulkAction, spread};
-use windlass_core::limits::{FORCE_AFTER_DEFAULT_MS, HORIZON_MS, PAGE_MAX, within};
+use windlass_core::bulk::BulkAction;
+use windlass_core::limits::{HORIZON_MS, PAGE_MAX, within};
 use windlass_core::{Filter, JobId, Key, Metadata, Name, Status, Timestamp};
 use windlass_engine::BoxError;
+use windlass_engine::bulk::BulkPlan;
 use windlass_store::fresh::wall_clock;
 use windlass_store::{Archived, List, Purge, ReadArchive, WriteAudit};
 
@@ -159,29 +160,15 @@ impl Bulk {
 
     /// Acts on one job, and answers whether it let itself be acted on.
     async fn act(&self, job: JobId, key: Key) -> Result<bool> {
-        let (store, actor) = (self.client.store(), self.client.actor());
-        let answer = match self.action {
-            BulkAction::Cancel => {
-                let (reason, force_after_ms) = (self.reason.clone(), FORCE_AFTER_DEFAULT_MS);
-                let wish = windlass_core::decide::Cancel { actor, reason, force: false, force_after_ms };
-                let request = windlass_store::Cancel { job, wish, expected_version: None };
-                self.client.repeat_on(job, || store.cancel(request.clone(), None)).await?
-            }
-            BulkAction::Redrive => {
-                let (run_at, key) = (spread(job, self.run_at, self.spread_ms), Some(key));
-                let (from_start, expected_version) = (false, None);
-                let request = windlass_store::Redrive {
-                    job,
-                    run_at,
-                    from_start,
-                    payload: None,
-                    actor,
-                    key,
-                    expected_version,
-                };
-                self.client.repeat_on(job, || store.redrive(request.clone(), None)).await?
-            }
+        let plan = BulkPlan {
+            action: self.action,
+            run_at: self.run_at,
+            spread_ms: self.spread_ms,
+            reason: self.reason.clone(),
+            actor: self.client.actor(),
         };
+        let store = &**self.client.store();
+        let answer = self.client.repeat_on(job, || plan.act(store, job, &key)).await?;
         Ok(answer.is_ok())
     }
 

@@ -304,6 +304,9 @@ pub struct Acting {
     /// Report what would be changed, and change nothing
     #[arg(long, requires = "filter")]
     pub dry_run: bool,
+    /// Leave it to a server, which begins after so long; until then `windlass operations stop` leaves every job as it was
+    #[arg(long, value_name = "TIME", requires = "filter")]
+    pub hold: Option<Span>,
 }
 
 /// `windlass jobs cancel`

@@ -100,6 +100,18 @@ await stage(async (page) => {
   await page.getByRole("dialog").getByText("3 jobs would be redriven").waitFor();
   await page.keyboard.press("Escape");
   assert.equal((await get("/v1/jobs?dead=true")).jobs.length, 3, "looking changes nothing");
+  // Taken back within ten seconds, every job is as it was.
+  const before = (await get("/v1/jobs?dead=true")).jobs.map(({ id, version }) => [id, version]);
+  await page.getByRole("button", { name: "Redrive all …" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("dialog").getByText("3 jobs would be redriven").waitFor();
+  await page.getByRole("dialog").getByRole("button", { name: "Redrive" }).focus();
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Undo" }).focus();
+  await page.keyboard.press("Enter");
+  await page.locator("#told", { hasText: "stopped: every job is as it was" }).waitFor();
+  assert.equal((await get("/v1/operations")).operations[0].phase, "stopped");
+  assert.deepEqual((await get("/v1/jobs?dead=true")).jobs.map(({ id, version }) => [id, version]), before);
   await page.getByRole("button", { name: "Redrive all …" }).focus();
   await page.keyboard.press("Enter");
   await page.getByRole("dialog").getByText("3 jobs would be redriven").waitFor();

@@ -301,6 +301,20 @@ def operating():
     wish = {"filter": {"queue": "ops", "kind": KIND}, "action": "cancel"}
     assert ok("POST", "/v1/bulk", {**wish, "dry_run": True})["done"] == 0
     assert ok("POST", "/v1/bulk", {**wish, "dry_run": False})["done"] == 2
+    held_back = ok("POST", "/v1/bulk", {**wish, "dry_run": False, "hold": "1h"}, 202)
+    assert ok("GET", f"/v1/operations/{held_back['id']}")["phase"] == "held"
+    assert ok("POST", f"/v1/operations/{held_back['id']}/stop")["phase"] == "stopped"
+    assert ok("GET", "/v1/operations")["operations"]
+    assert ok("GET", "/v1/calendar?to=1h")["complete"]
+    ok("PUT", "/v1/views/ops", {"filter": {"queue": "ops"}})
+    assert any(view["name"] == "ops" for view in ok("GET", "/v1/views")["views"])
+    ok("DELETE", "/v1/views/ops")
+    ok("PUT", "/v1/alerts/late", {"metric": "oldest_due", "queue": "ops", "longer_than": "10m"})
+    assert any(alert["name"] == "late" for alert in ok("GET", "/v1/alerts")["alerts"])
+    ok("DELETE", "/v1/alerts/late")
+    mark = ok("POST", "/v1/marks", {"text": "deploy"}, 201)
+    assert mark in ok("GET", "/v1/marks")["marks"]
+    ok("DELETE", f"/v1/marks/{mark['id']}")
     assert ok("DELETE", f"/v1/jobs/{job}/payload")["erased"]
     assert ok("DELETE", f"/v1/jobs/{job}/payload")["replayed"]
     erased = ok("GET", f"/v1/jobs/{job}")

@@ -94,6 +94,28 @@ pub enum Words {
 }
 
 impl FilterShape {
+    /// The filter as it is shown.
+    pub(crate) fn of(filter: &Filter) -> Self {
+        let text = |name: &Option<Name>| name.as_ref().map(ToString::to_string);
+        let who = |id: &Option<Who>| id.as_ref().map(ToString::to_string);
+        let words = filter.statuses.iter().map(|status| status.as_str().to_owned());
+        Self {
+            status: (!filter.statuses.is_empty()).then(|| Words::Many(words.collect())),
+            dead: None,
+            queue: text(&filter.queue),
+            kind: text(&filter.kind),
+            agent_id: who(&filter.agent_id),
+            tag: text(&filter.tag),
+            parent_id: filter.parent_id.map(|id| id.to_string()),
+            worker_id: who(&filter.worker_id),
+            error_code: who(&filter.error_code),
+            created_after: filter.created_after.map(Time),
+            created_before: filter.created_before.map(Time),
+            finished_after: filter.finished_after.map(Time),
+            finished_before: filter.finished_before.map(Time),
+        }
+    }
+
     /// The filter as the store takes it.
     pub(crate) fn resolve(self) -> Result<Filter, Invalid> {
         let words = match self.status {

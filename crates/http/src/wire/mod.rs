@@ -15,6 +15,7 @@
 //! assert!(serde_json::from_str::<NewJobShape>(r#"{"kind":"report","colour":"red"}"#).is_err());
 //! ```
 
+pub mod alert;
 pub(crate) mod approval;
 pub mod claim;
 pub mod control;
@@ -26,6 +27,8 @@ pub mod lane;
 pub mod new_job;
 pub(crate) mod object;
 pub mod operate;
+pub mod operation;
+pub mod paper;
 pub mod raw;
 pub mod registry;
 pub mod schedule;

@@ -108,8 +108,12 @@ pub struct Signalled {
 #[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = Bulk)]
 pub struct BulkBody {
-    /// Which jobs. Without a status: those that the action is for.
-    pub filter: FilterShape,
+    /// Which jobs. Without a status: those that the action is for. This or `ids`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filter: Option<FilterShape>,
+    /// These jobs, at most 1000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ids: Option<Vec<String>>,
     /// What to do.
     pub action: Action,
     /// Whether to count only.
@@ -126,6 +130,9 @@ pub struct BulkBody {
     /// Why, for cancelled jobs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Leave it to the leader, as an operation that begins after so long and can be stopped; at most a day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Span>,
 }
 
 /// What is done to jobs.

@@ -714,8 +714,9 @@ export interface components {
         };
         /** @description What to do to everything that a filter matches. */
         Bulk: {
-            /** @description Which jobs. Without a status: those that the action is for. */
-            filter: components["schemas"]["Filter"];
+            filter?: components["schemas"]["Filter"] | null;
+            /** @description These jobs, at most 1000. */
+            ids?: string[] | null;
             /** @description What to do. */
             action: components["schemas"]["Action"];
             /** @description Whether to count only. */
@@ -726,6 +727,7 @@ export interface components {
             cursor?: string | null;
             /** @description Why, for cancelled jobs. */
             reason?: string | null;
+            hold?: components["schemas"]["Span"] | null;
         };
         /** @description Which jobs, as a body says it. */
         Filter: {
@@ -771,6 +773,51 @@ export interface components {
             /** @description Where to go on; none at the end. */
             next_cursor?: string | null;
         };
+        /** @description Something that is done to many jobs. */
+        Operation: {
+            /** @description Its id. */
+            id: string;
+            /** @description What is done. */
+            action: components["schemas"]["Action"];
+            /** @description How far it is. */
+            phase: components["schemas"]["OperationPhase"];
+            filter?: components["schemas"]["Filter"] | null;
+            /** @description To so many jobs that were named. */
+            ids?: number | null;
+            run_at?: components["schemas"]["Time"] | null;
+            spread?: components["schemas"]["Span"] | null;
+            /** @description Why. */
+            reason?: string | null;
+            /** @description Who wants it. */
+            by: string;
+            /** @description When it was asked for. */
+            created_at: components["schemas"]["Time"];
+            /** @description When it begins. */
+            begins_at: components["schemas"]["Time"];
+            ended_at?: components["schemas"]["Time"] | null;
+            /** @description Who stopped it. */
+            stopped_by?: string | null;
+            /**
+             * Format: int64
+             * @description Jobs that were looked at and that the action is for.
+             */
+            matched: number;
+            /**
+             * Format: int64
+             * @description Jobs that were acted on.
+             */
+            done: number;
+            /**
+             * Format: int64
+             * @description Jobs that had moved on, or that somebody kept locked.
+             */
+            skipped: number;
+        };
+        /**
+         * @description How far an operation is.
+         * @enum {string}
+         */
+        OperationPhase: "held" | "running" | "done" | "stopped";
         /** @description Which jobs a worker wants. */
         Claim: {
             /** @description In this order. */
@@ -1931,6 +1978,158 @@ export interface components {
             /** @description Jobs of this kind; all when left out. */
             kind?: string | null;
             keep?: components["schemas"]["Span"] | null;
+        };
+        /** @description Operations, the latest first. */
+        Operations: {
+            operations: components["schemas"]["Operation"][];
+            /** @description Where to go on; none at the end. */
+            next_cursor?: string | null;
+        };
+        /** @description What fires in a stretch of time. */
+        Calendar: {
+            from: components["schemas"]["Time"];
+            to: components["schemas"]["Time"];
+            /** @description Schedules that fire in it, by name. What is paused does not. */
+            schedules: components["schemas"]["CalendarSchedule"][];
+            /** @description Whether it is all of it: 20,000 slots are looked at, at most. */
+            complete: boolean;
+        };
+        /** @description When one schedule fires. */
+        CalendarSchedule: {
+            name: string;
+            /** @description How often. */
+            count: number;
+            /** @description Each slot; none of one with more than 200. */
+            slots: components["schemas"]["Time"][];
+            /** @description How many in each hour, of one with more. */
+            hours: components["schemas"]["CalendarHour"][];
+        };
+        /** @description How often a schedule fires in an hour. */
+        CalendarHour: {
+            /** @description When it begins, in UTC. */
+            at: components["schemas"]["Time"];
+            count: number;
+        };
+        /** @description Every view, by name. */
+        Views: {
+            /** @description They. */
+            views: components["schemas"]["View"][];
+        };
+        /** @description A filter with a name. */
+        View: {
+            /** @description Its name. */
+            name: string;
+            /** @description The filter. */
+            filter: {
+                [key: string]: string;
+            };
+            /**
+             * Format: int64
+             * @description Grows with every change.
+             */
+            version: number;
+            /** @description Who made it. */
+            by: string;
+            /** @description When it was changed last. */
+            updated_at: components["schemas"]["Time"];
+        };
+        /** @description A filter to keep under a name. */
+        NewView: {
+            /** @description The filter of a list of jobs, as its address has it: `{"queue": "mail", "status": "failed"}`. */
+            filter: {
+                [key: string]: string;
+            };
+            /**
+             * Format: int64
+             * @description Only if it is at this version; 0 if it must not be there.
+             */
+            expected_version?: number | null;
+        };
+        /** @description That it is gone. */
+        PaperRemoved: {
+            removed: string;
+        };
+        /** @description Every alert, by name. */
+        Alerts: {
+            /** @description They. */
+            alerts: components["schemas"]["Alert"][];
+        };
+        /** @description An alert as it stands. */
+        Alert: {
+            /** @description Its name. */
+            name: string;
+            /** @description What is watched. */
+            metric: components["schemas"]["AlertMetric"];
+            /** @description In this queue; in all. */
+            queue?: string | null;
+            longer_than?: components["schemas"]["Span"] | null;
+            /**
+             * Format: int64
+             * @description The share that it is measured against.
+             */
+            percent?: number | null;
+            /** @description How long it must hold before it fires. */
+            for: components["schemas"]["Span"];
+            /** @description The subscription through whose address each change is sent. */
+            notify?: string | null;
+            firing_since?: components["schemas"]["Time"] | null;
+            /** @description Why it fires. */
+            why?: string | null;
+            /** @description Why the last change could not be sent. */
+            unsent?: string | null;
+            /**
+             * Format: int64
+             * @description Grows with every change, also of its state.
+             */
+            version: number;
+        };
+        /**
+         * @description What is watched.
+         * @enum {string}
+         */
+        AlertMetric: "oldest_due" | "failure_rate" | "no_worker" | "approval_expires" | "schedule_missed";
+        /** @description Something that should not last. */
+        NewAlert: {
+            /** @description What is watched. */
+            metric: components["schemas"]["AlertMetric"];
+            /** @description In this queue; in all, each for itself. */
+            queue?: string | null;
+            longer_than?: components["schemas"]["Span"] | null;
+            /**
+             * Format: int64
+             * @description The share that it is measured against, 1 to 100.
+             */
+            percent?: number | null;
+            for?: components["schemas"]["Span"] | null;
+            /** @description The subscription through whose address each change is sent, signed as it signs. */
+            notify?: string | null;
+            /**
+             * Format: int64
+             * @description Only if it is at this version; 0 if it must not be there.
+             */
+            expected_version?: number | null;
+        };
+        /** @description Marks, the latest first. */
+        Marks: {
+            /** @description They. */
+            marks: components["schemas"]["Mark"][];
+        };
+        /** @description A mark in time. */
+        Mark: {
+            /** @description Its id. */
+            id: string;
+            /** @description When it happened. */
+            at: components["schemas"]["Time"];
+            /** @description What happened. */
+            text: string;
+            /** @description Who said so. */
+            by: string;
+        };
+        /** @description Something that happened outside, such as a deploy. */
+        NewMark: {
+            /** @description What happened, 1 to 200 characters. */
+            text: string;
+            at?: components["schemas"]["Time"] | null;
         };
         /** @description How everything stands at one moment. */
         Now: {

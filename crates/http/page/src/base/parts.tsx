@@ -103,15 +103,26 @@ export const Empty = ({ title, text, command, isPage }: { title: string; text?: 
   </div>
 );
 
-type Note = { id: number; text: string; tone: string };
+type Act = { word: string; run: () => void };
+type Note = { id: number; text: string; tone: string; act?: Act; isPinned?: boolean };
 const notes = signal<Note[]>([]);
 let noted = 0;
 
 // Says in a corner what became of an action. The newest three stay for a while.
 export function tell(text: string, tone = "good") {
   const id = (noted += 1);
-  notes.value = [...notes.value, { id, text, tone }].slice(-3);
+  const pinned = notes.value.filter((note) => note.isPinned);
+  notes.value = [...pinned, ...[...notes.value.filter((note) => !note.isPinned), { id, text, tone }].slice(-3)];
   setTimeout(() => (notes.value = notes.value.filter((note) => note.id !== id)), 6000);
+}
+
+// A note that stays until it is emptied, with what can be done meanwhile. The answer says something else in its place.
+export function pin() {
+  const id = (noted += 1);
+  return (text: string, act?: Act) => {
+    const others = notes.value.filter((note) => note.id !== id);
+    notes.value = text ? [...others, { id, text, tone: "", act, isPinned: true }] : others;
+  };
 }
 
 export const Notes = () => (
@@ -119,6 +130,11 @@ export const Notes = () => (
     {notes.value.map((note) => (
       <p key={note.id} class={`note ${note.tone}`}>
         {note.text}
+        {note.act && (
+          <button type="button" onClick={note.act.run}>
+            {note.act.word}
+          </button>
+        )}
       </p>
     ))}
   </div>

@@ -2,12 +2,15 @@
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { asProblem, get, type AuditEntry } from "../base/api.ts";
+import { asProblem, get, post, type AuditEntry, type Operation } from "../base/api.ts";
 import { diff, JsonBox, print } from "../base/json.tsx";
 import { useFeed, useReading } from "../base/live.ts";
-import { Ago, Empty, Stamp, tell } from "../base/parts.tsx";
+import { Ago, Empty, Stamp, tell, tick } from "../base/parts.tsx";
 import { href, params } from "../base/route.ts";
-import { Page, Table, Trouble } from "./bits.tsx";
+import { may } from "../base/session.ts";
+import { many } from "../base/text.ts";
+import { Page, Panel, Table, Trouble } from "./bits.tsx";
+import { isOver, stopped } from "./bulk.tsx";
 
 const EVERY_MS = 5000;
 const PAGE = 100;
@@ -58,6 +61,33 @@ function What({ entry }: { entry: AuditEntry }) {
   );
 }
 
+// What is done to many jobs, as long as it is news.
+function Operations() {
+  const read = useReading((signal) => get<{ operations: Operation[] }>("v1/operations", { limit: 10 }, signal), EVERY_MS, []);
+  const shown = (read.value.value?.operations ?? []).filter((one) => !isOver(one) || tick.value - Date.parse(one.ended_at ?? one.created_at) < 86_400_000);
+  if (shown.length === 0) return null;
+  const stop = (one: Operation) => post<Operation>(`v1/operations/${one.id}/stop`).then((now) => (read.look(), tell(stopped(now, "changed"))), (error) => tell(asProblem(error).title, "bad"));
+  const to = (one: Operation) => (one.filter ? print(one.filter).replace(/\s+/g, " ").replace(/^\{ ?| ?\}$/g, "") : `${one.ids} that were named`);
+  return (
+    <Panel title="Operations" note="what was done to many jobs in the last day">
+      <Table
+        caption="operations, the latest first"
+        rows={shown}
+        keyOf={(one) => one.id}
+        columns={[
+          { name: "When", cell: (one) => <Stamp at={one.created_at} seconds /> },
+          { name: "Who", cell: (one) => one.by },
+          { name: "Did", cell: (one) => <span class="mono">{one.action}</span> },
+          { name: "To jobs", isWide: true, cell: (one) => <span class="mono muted">{to(one)}</span> },
+          { name: "State", cell: (one) => (one.phase === "held" ? <>begins <Ago at={one.begins_at} /></> : one.phase) },
+          { name: "Done", isNumber: true, cell: (one) => many(Number(one.done)) },
+          { name: "", cell: (one) => !isOver(one) && may("operator") && <button type="button" onClick={() => stop(one)}>{one.phase === "held" ? "Undo" : "Stop"}</button> },
+        ]}
+      />
+    </Panel>
+  );
+}
+
 export function Activity() {
   const asked = Object.fromEntries(FILTERS.map((name) => [name, params.value.get(name) ?? ""]));
   const key = JSON.stringify(asked);
@@ -89,6 +119,7 @@ export function Activity() {
   };
   return (
     <Page title="Activity" note="what people and programs did to the engine">
+      <Operations />
       <form class="filter" role="search" onSubmit={submit} key={key}>
         {(["actor", "action", "target"] as const).map((name) => (
           <input name={name} aria-label={name} placeholder={{ actor: "actor, such as key:root", action: "action, such as queue.pause", target: "target" }[name]} defaultValue={asked[name]} autocomplete="off" />

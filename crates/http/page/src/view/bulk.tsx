@@ -1,9 +1,9 @@
-// An act on many jobs: first what it would do, then a question, then batches that can be stopped.
+// An act on many jobs: first what it would do, then a question, then ten seconds to take it back, then batches that can be stopped.
 
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { asProblem, post, type BulkDone, type Job, type Problem } from "../base/api.ts";
-import { ProblemBox, tell } from "../base/parts.tsx";
+import { asProblem, get, now as clock, post, type BulkDone, type Job, type Operation, type Problem } from "../base/api.ts";
+import { pin, ProblemBox, tell } from "../base/parts.tsx";
 import { many, plural, short } from "../base/text.ts";
 import { ask, Field, Reason, reason } from "./dialog.tsx";
 
@@ -36,38 +36,37 @@ async function count(filter: Record<string, string>, action: Action) {
   return { matched, sample: sample.slice(0, 5), isMore: Boolean(cursor) };
 }
 
-type Progress = { done: number; skipped: number };
+const HOLD = "10s";
+const MOST = 1000;
 
-async function run(target: Target, action: Action, body: Record<string, unknown>, onStep: (progress: Progress) => void) {
-  const progress: Progress = { done: 0, skipped: 0 };
-  if ("jobs" in target) {
-    for (const job of target.jobs) {
-      // One that has moved on meanwhile is left as it is.
-      await post(`v1/jobs/${job.id}/${action}`, action === "cancel" ? { reason: body.reason } : {}).then(
-        () => (progress.done += 1),
-        (error) => {
-          if (asProblem(error).status !== 409) throw error;
-          progress.skipped += 1;
-        },
-      );
-      onStep({ ...progress });
-    }
-    return progress;
+export const isOver = ({ phase }: Operation) => phase === "done" || phase === "stopped";
+
+export const stopped = ({ done }: Operation, past: string) => (Number(done) === 0 ? "stopped: every job is as it was" : `stopped: ${many(Number(done))} ${past} before`);
+
+// Follows an operation to its end. While it is held it can be taken back, and then it can be stopped.
+async function follow(operation: Operation, action: Action, done: () => void) {
+  const [, past] = words[action];
+  const say = pin();
+  let now = operation;
+  const stop = () => post<Operation>(`v1/operations/${now.id}/stop`).then((answer) => (now = answer), (error) => tell(asProblem(error).title, "bad"));
+  while (!isOver(now)) {
+    const left = Math.ceil((Date.parse(now.begins_at) - clock()) / 1000);
+    if (now.phase === "held" && left > 0) say(`Jobs are ${past} in ${left} s`, { word: "Undo", run: stop });
+    else say(`${many(Number(now.done))} ${past} …`, { word: "Stop", run: stop });
+    await new Promise((wake) => setTimeout(wake, 500));
+    // An answer that is lost is asked for again; one that was stopped meanwhile stays so.
+    const read = await get<Operation>(`v1/operations/${now.id}`).catch(() => now);
+    if (!isOver(now)) now = read;
   }
-  let cursor: string | undefined;
-  do {
-    const answer: BulkDone = await post("v1/bulk", { filter: bodyFilter(target.filter), action, dry_run: false, ...body, ...(cursor && { cursor }) });
-    progress.done += answer.done;
-    progress.skipped += answer.skipped;
-    cursor = answer.next_cursor ?? undefined;
-    onStep({ ...progress });
-  } while (cursor);
-  return progress;
+  say("");
+  done();
+  const skipped = Number(now.skipped) ? `, ${many(Number(now.skipped))} had moved on` : "";
+  tell(now.phase === "stopped" ? stopped(now, past) : `${many(Number(now.done))} ${past}${skipped}`);
 }
 
 // Asks about an act on many jobs, after a dry run that says what it would touch.
 export function askBulk(target: Target, action: Action, done: () => void) {
-  const [verb, past] = words[action];
+  const [verb] = words[action];
   const size = { n: "jobs" in target ? target.jobs.length : 0 };
   ask({
     title: "jobs" in target ? `${verb} ${plural(target.jobs.length, "job")}?` : `${verb} everything that matches?`,
@@ -87,11 +86,11 @@ export function askBulk(target: Target, action: Action, done: () => void) {
     send: async (form) => {
       if (size.n > TYPED_ABOVE && form.count?.value.replaceAll(",", "").trim() !== String(size.n)) throw new Error(`type ${size.n} to say that you mean all of them`);
       const spread = form.spread?.value.trim();
-      const body = { ...(form.reason && reason(form)), ...(spread && { spread }) };
-      const told = document.getElementById("bulk-progress");
-      const progress = await run(target, action, body, (now) => told && (told.textContent = `${many(now.done)} ${past}`));
-      done();
-      tell(`${many(progress.done)} ${past}${progress.skipped ? `, ${many(progress.skipped)} had moved on` : ""}`);
+      const which = "jobs" in target ? { ids: target.jobs.map((job) => job.id) } : { filter: bodyFilter(target.filter) };
+      const body = { ...which, action, dry_run: false, hold: HOLD, ...(form.reason && reason(form)), ...(spread && { spread }) };
+      if ("jobs" in target && target.jobs.length > MOST) throw new Error(`select at most ${many(MOST)} jobs, or filter and take all that match`);
+      // It goes on while the page is left; Activity shows it too.
+      void follow(await post<Operation>("v1/bulk", body), action, done);
     },
   });
 }
@@ -133,7 +132,6 @@ function DryRun({ filter, action, size }: { filter: Record<string, string>; acti
         ))}
       </p>
       <Sample ids={sample} />
-      <p id="bulk-progress" class="muted" />
       {matched > TYPED_ABOVE && (
         <Field label={`Type ${matched} to say that you mean all of them`}>
           <input name="count" autocomplete="off" inputMode="numeric" />

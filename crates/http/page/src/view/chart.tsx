@@ -2,11 +2,25 @@
 
 import { signal } from "@preact/signals";
 import { useRef, useState } from "preact/hooks";
+import type { Mark } from "../base/api.ts";
 import { change } from "../base/route.ts";
 import { day, hour, zone } from "../base/clock.ts";
 
 // Where the crosshair stands, as a point in time, for every chart of the view.
 const cross = signal<number | null>(null);
+
+// Marks of the last stretches, as text for who does not see lines.
+export const MarkList = ({ marks }: { marks: Mark[] }) =>
+  marks.length > 0 && (
+    <p class="marks muted">
+      marked:{" "}
+      {marks.slice(0, 5).map((mark) => (
+        <span key={mark.id}>
+          {mark.text} <b>{hour(new Date(mark.at))}</b>
+        </span>
+      ))}
+    </p>
+  );
 
 export type Line = { name: string; tone: string; values: (number | null)[]; isArea?: boolean; latest?: string; isStacked?: boolean };
 
@@ -20,6 +34,7 @@ type Props = {
   isLog?: boolean;
   least?: number;
   href?: string;
+  marks?: Mark[];
 };
 
 const H = 100;
@@ -49,7 +64,7 @@ export function ticks(from: number, to: number, most = 4): number[] {
   return Array.from({ length: Math.floor((to - first) / step) + 1 }, (_, n) => first + n * step).filter((at) => at >= from && at <= to);
 }
 
-export function Chart({ title, note, at, stepMs, lines, show, isLog = false, least = 1, href }: Props) {
+export function Chart({ title, note, at, stepMs, lines, show, isLog = false, least = 1, href, marks = [] }: Props) {
   const plot = useRef<HTMLDivElement>(null);
   const [drag, setDrag] = useState<[number, number] | null>(null);
   // Times follow the zone.
@@ -138,6 +153,9 @@ export function Chart({ title, note, at, stepMs, lines, show, isLog = false, lea
           ))}
         </svg>
         {drag && <span class="drag" style={{ left: share(Math.min(...drag)), width: `${(Math.abs(drag[1] - drag[0]) / span) * 100}%` }} />}
+        {marks.filter((mark) => Date.parse(mark.at) >= from && Date.parse(mark.at) <= to).map((mark) => (
+          <span key={mark.id} class="mark" title={`${mark.text}, ${hour(new Date(mark.at))}`} style={{ left: share(Date.parse(mark.at)) }} />
+        ))}
         {isHit && <span class="cross" style={{ left: share(at[index] + stepMs / 2) }} />}
         {grid.slice(1).map((value) => (
           <span class="y" style={{ top: `${y(value)}%` }}>

@@ -15,6 +15,7 @@ import { askBulk, type Action } from "./bulk.tsx";
 import { address, endingWith, FILTERS, FIXED, fromText, NAMES, pick, SHORT, toText } from "./filter.ts";
 import { List } from "./list.ts";
 import { HEADS, Row } from "./row.tsx";
+import { SavedViews } from "./saved.tsx";
 
 const NOW_MS = 3000;
 const QUEUES_MOST = 12;
@@ -50,6 +51,7 @@ function Listed() {
       <div class="page-head">
         <h1>Jobs</h1>
         <div class="row acts">
+          <SavedViews asked={asked} />
           {may("producer") && (
             <button type="button" onClick={() => enqueue({ queues: known().queue, kinds: known().kind })}>
               Enqueue

@@ -1,7 +1,7 @@
 // Is it healthy? Since when? What needs me?
 
 import { useMemo } from "preact/hooks";
-import { get, now as clock, type Approval, type Now, type ProblemGroup, type Schedule, type Stats, type Worker } from "../base/api.ts";
+import { get, now as clock, type Alert, type Approval, type Mark, type Now, type ProblemGroup, type Schedule, type Stats, type Worker } from "../base/api.ts";
 import { duration } from "../base/clock.ts";
 import { useFeed, useReading, useSoon } from "../base/live.ts";
 import { Ago, Icon, tick } from "../base/parts.tsx";
@@ -10,7 +10,7 @@ import { may } from "../base/session.ts";
 import { brief, many, rate } from "../base/text.ts";
 import { resume } from "./acts.tsx";
 import { Panel, Trouble } from "./bits.tsx";
-import { Chart, Spark, type Line } from "./chart.tsx";
+import { Chart, MarkList, Spark, type Line } from "./chart.tsx";
 import { hoursOf, isNew } from "./problems.tsx";
 import { deepest, depthOf, fold, last, percentile, verdict, windowOf, type Row, type Window } from "./stats.ts";
 
@@ -19,7 +19,7 @@ const NOW_MS = 3000;
 const STATS_MS = 45_000;
 const QUEUE_TONES = ["warm", "accent", "rest", "good", "faint"];
 
-type All = { now: Now; workers: Worker[]; problems: ProblemGroup[]; approvals: Approval[]; schedules: Schedule[] };
+type All = { alerts: Alert[]; now: Now; workers: Worker[]; problems: ProblemGroup[]; approvals: Approval[]; schedules: Schedule[] };
 
 // A key that sees only some queues sees no `now` and no problems; what it may see is shown.
 const orNone = <T,>(read: Promise<T>, none: T) =>
@@ -29,14 +29,15 @@ const orNone = <T,>(read: Promise<T>, none: T) =>
   });
 
 async function readAll(signal: AbortSignal): Promise<All> {
-  const [now, { workers }, { problems }, { approvals }, { schedules }] = await Promise.all([
+  const [now, { workers }, { problems }, { approvals }, { schedules }, { alerts }] = await Promise.all([
     get<Now>("v1/now", {}, signal),
     get<{ workers: Worker[] }>("v1/workers", {}, signal),
     orNone(get<{ problems: ProblemGroup[] }>("v1/problems", { state: "open", limit: 20 }, signal), { problems: [] }),
     get<{ approvals: Approval[] }>("v1/approvals", { status: "pending", limit: 50 }, signal),
     get<{ schedules: Schedule[] }>("v1/schedules", {}, signal),
+    orNone(get<{ alerts: Alert[] }>("v1/alerts", {}, signal), { alerts: [] }),
   ]);
-  return { now, workers, problems, approvals, schedules };
+  return { now, workers, problems, approvals, schedules, alerts };
 }
 
 export function Overview() {
@@ -45,8 +46,12 @@ export function Overview() {
   const stats = useReading(
     async (signal) => {
       const view = windowOf(params.value, clock());
-      const answer = await get<Stats>("v1/stats", { from: new Date(view.from).toISOString(), to: view.isLive ? undefined : new Date(view.to).toISOString(), step: view.step, by: "queue" }, signal);
-      return { view, answer };
+      const range = { from: new Date(view.from).toISOString(), to: view.isLive ? undefined : new Date(view.to).toISOString() };
+      const [answer, { marks }] = await Promise.all([
+        get<Stats>("v1/stats", { ...range, step: view.step, by: "queue" }, signal),
+        orNone(get<{ marks: Mark[] }>("v1/marks", { ...range, limit: 50 }, signal), { marks: [] }),
+      ]);
+      return { view, answer, marks };
     },
     STATS_MS,
     [asked],
@@ -59,8 +64,9 @@ export function Overview() {
     <>
       <h1 class="hidden">Overview</h1>
       <Trouble problem={all.problem.value ?? stats.problem.value} again={all.look} />
+      {read && <Firing alerts={read.alerts} />}
       {read ? <State all={read} look={all.look} /> : <div class="state" data-tone="none" />}
-      {drawn && <Charts stats={drawn.answer} view={drawn.view} now={read?.now} />}
+      {drawn && <Charts stats={drawn.answer} view={drawn.view} now={read?.now} marks={drawn.marks} />}
       {read && (
         <div class="two">
           <ProblemsPanel problems={read.problems} />
@@ -68,6 +74,20 @@ export function Overview() {
         </div>
       )}
     </>
+  );
+}
+
+function Firing({ alerts }: { alerts: Alert[] }) {
+  const firing = alerts.filter((alert) => alert.firing_since);
+  if (firing.length === 0) return null;
+  return (
+    <section class="firing" aria-label="alerts">
+      {firing.map((alert) => (
+        <p key={alert.name} role="alert">
+          <Icon name="failed" /> <a href="#/settings">{alert.name}</a> fires since <Ago at={alert.firing_since} />: {alert.why}
+        </p>
+      ))}
+    </section>
   );
 }
 
@@ -97,7 +117,7 @@ function State({ all, look }: { all: All; look: () => void }) {
   );
 }
 
-function Charts({ stats, view, now }: { stats: Stats; view: Window; now?: Now }) {
+function Charts({ stats, view, now, marks }: { stats: Stats; view: Window; now?: Now; marks: Mark[] }) {
   const made = useMemo(() => {
     const rows = fold(stats, view);
     const bounds = stats.bounds as number[];
@@ -122,18 +142,21 @@ function Charts({ stats, view, now }: { stats: Stats; view: Window; now?: Now })
     const queue = now?.queues.find((found) => found.name === name);
     return { name, tone: QUEUE_TONES[n], isArea: n === 0, values: rows.map((row) => depthOf(row, name)), latest: queue ? `${many(Number(queue.due))}${queue.due_capped ? "+" : ""}` : "0" };
   });
-  const shared = { at, stepMs: Number(stats.step) * 1000 };
+  const shared = { at, stepMs: Number(stats.step) * 1000, marks };
   const slots: Line[] = [
     { name: "in use", tone: "accent", isArea: true, values: rows.map((row) => row.busy), latest: now && many(Number(now.statuses.running?.count ?? 0)) },
     { name: "capacity", tone: "faint", values: rows.map((row) => row.capacity), latest: now && many(Number(now.workers.capacity)) },
   ];
   return (
+    <>
     <div class="charts">
       <Chart title="Throughput" note="jobs per second, by outcome" lines={made.throughput} show={(n) => brief(n)} least={0.1} {...shared} href="#/jobs" />
       <Chart title="Waiting in line" note="due jobs by queue" lines={depth} show={(n) => brief(n)} least={2} {...shared} href="#/queues" />
       <Chart title="Wait before start" note="p50 · p95 · p99, log scale" lines={made.waits} show={duration} isLog least={100} {...shared} />
       <Chart title="Workers" note="slots in use of capacity" lines={slots} show={(n) => brief(n)} least={2} {...shared} href="#/workers" />
     </div>
+    <MarkList marks={marks} />
+    </>
   );
 }
 

@@ -1,16 +1,17 @@
 // Did it fire, and when next?
 
-import { get, onceKey, post, remove, type Job, type Schedule, type Trigger } from "../base/api.ts";
-import { duration, full } from "../base/clock.ts";
+import { get, now, onceKey, post, remove, type Calendar, type Job, type Schedule, type Trigger } from "../base/api.ts";
+import { duration, full, hour } from "../base/clock.ts";
 import { JsonBox } from "../base/json.tsx";
 import { useFeed, useReading, useSoon } from "../base/live.ts";
 import { Ago, Empty, Icon } from "../base/parts.tsx";
 import { href } from "../base/route.ts";
 import { may } from "../base/session.ts";
 import { word } from "../base/status.ts";
-import { short } from "../base/text.ts";
+import { many, short } from "../base/text.ts";
 import { atOnce } from "./acts.tsx";
 import { Facts, Flag, JobLink, Page, Panel, Pill, Table, Trouble, type Column } from "./bits.tsx";
+import { ticks } from "./chart.tsx";
 import { ask } from "./dialog.tsx";
 
 const EVERY_MS = 5000;
@@ -87,6 +88,40 @@ const Outcomes = ({ jobs }: { jobs: Job[] }) => (
   </span>
 );
 
+const DAY_MS = 86_400_000;
+const MINUTE_MS = 60_000;
+
+// The next day: where each one fires. What fires too often to be drawn is a band.
+function NextDay({ calendar }: { calendar: Calendar }) {
+  const [from, to] = [Date.parse(calendar.from), Date.parse(calendar.to)];
+  const place = (at: number) => ((at - from) / (to - from)) * 1000;
+  return (
+    <Panel title="The next day" note={calendar.complete ? "when each fires" : "when each fires, as far as it was reckoned"}>
+      <div class="calendar">
+        {calendar.schedules.slice(0, 30).map(({ name, slots, hours, count }) => (
+          <div class="row" key={name}>
+            <a class="clip" href={href("schedules", name)}>{name}</a>
+            <svg viewBox="0 0 1000 20" preserveAspectRatio="none" role="img" aria-label={`${name} fires ${many(Number(count))} times, first ${full(slots[0] ?? hours[0].at)}`}>
+              <path class="grid" d="M0 19.5H1000" />
+              {slots.map((at) => <path class="slot" d={`M${place(Date.parse(at)).toFixed(1)} 3V17`} />)}
+              {hours.map(({ at }) => {
+                const [begin, end] = [Math.max(0, place(Date.parse(at))), Math.min(1000, place(Date.parse(at) + 3_600_000))];
+                return <path class="band" d={`M${begin.toFixed(1)} 6H${end.toFixed(1)}V14H${begin.toFixed(1)}Z`} />;
+              })}
+            </svg>
+            <span class="muted num">{`${many(Number(count))} ×`}</span>
+          </div>
+        ))}
+        <div class="row hours" aria-hidden="true">
+          <span />
+          <span class="axis">{ticks(from, to, 6).map((at) => <span style={{ left: `${place(at) / 10}%` }}>{hour(new Date(at))}</span>)}</span>
+          <span />
+        </div>
+      </div>
+    </Panel>
+  );
+}
+
 export function Schedules() {
   const read = useReading(
     async (signal) => {
@@ -98,6 +133,15 @@ export function Schedules() {
   );
   useFeed("v1/feed", { params: { type: "job_created" }, onEvents: useSoon(read.look, 2000) }, []);
   const found = read.value.value;
+  const ahead = useReading(
+    (signal) => {
+      // The same minute gives the same picture.
+      const from = Math.floor(now() / MINUTE_MS) * MINUTE_MS;
+      return get<Calendar>("v1/calendar", { from: new Date(from).toISOString(), to: new Date(from + DAY_MS).toISOString() }, signal);
+    },
+    MINUTE_MS,
+    [found?.schedules.map((schedule) => `${schedule.name} ${schedule.version}`).join()],
+  ).value.value;
   const columns: Column<Schedule>[] = [
     { name: "Schedule", cell: (schedule) => <><a href={href("schedules", schedule.name)}>{schedule.name}</a> <Flag paused={schedule.paused} /></> },
     { name: "When", isWide: true, cell: (schedule) => <><span class="mono">{timing(schedule)}</span> {schedule.cron && <span class="muted">{schedule.timezone}</span>}</> },
@@ -111,6 +155,7 @@ export function Schedules() {
       <Trouble problem={read.problem.value} again={read.look} />
       {found?.schedules.length === 0 && <Empty title="No schedules" text="Make one, and it fires on whichever server leads:" command="windlass schedules put nightly --cron '0 2 * * *' --timezone Europe/Berlin --kind report.build" />}
       {found && found.schedules.length > 0 && <Table caption="schedules" rows={found.schedules} keyOf={(schedule) => schedule.name} columns={columns} />}
+      {ahead && ahead.schedules.length > 0 && <NextDay calendar={ahead} />}
       {found && found.triggers.length > 0 && (
         <>
           <h2 class="below">Triggers</h2>

@@ -1,7 +1,7 @@
 // Is the engine well, who may what, and how this page looks.
 
 import { useSignal } from "@preact/signals";
-import { get, post, put, remove, type AccessKey, type Leader, type SettingsState } from "../base/api.ts";
+import { get, post, put, remove, type AccessKey, type Alert, type Leader, type SettingsState } from "../base/api.ts";
 import { isZone, seconds, zone } from "../base/clock.ts";
 import { useFeed, useReading } from "../base/live.ts";
 import { Ago, CopyButton } from "../base/parts.tsx";
@@ -20,13 +20,15 @@ export function Settings() {
   const isAdmin = may("admin");
   const read = useReading(
     async (signal) => {
-      const [leader, settings, health, keys] = await Promise.all([
+      const [leader, settings, health, keys, alerts] = await Promise.all([
         get<Leader>("v1/leader", {}, signal),
         get<SettingsState>("v1/settings", {}, signal),
         get<Health>("readyz", {}, signal).catch((problem): Health => ({ status: problem.title })),
         isAdmin ? get<{ keys: AccessKey[] }>("v1/keys", {}, signal) : null,
+        // A key for some queues has none.
+        get<{ alerts: Alert[] }>("v1/alerts", {}, signal).catch((problem) => (problem.status === 403 ? null : Promise.reject(problem))),
       ]);
-      return { leader, settings, health, keys: keys?.keys ?? null };
+      return { leader, settings, health, keys: keys?.keys ?? null, alerts: alerts?.alerts ?? null };
     },
     EVERY_MS,
     [isAdmin],
@@ -56,9 +58,92 @@ export function Settings() {
           </Panel>
         )}
       </div>
+      {found?.alerts && <Alerts alerts={found.alerts} done={read.look} />}
       {found && <InForce state={found.settings} done={read.look} />}
       {found?.keys && <Keys keys={found.keys} done={read.look} />}
     </Page>
+  );
+}
+
+const METRICS: Record<string, string> = {
+  oldest_due: "a job is due for longer than",
+  failure_rate: "more than so many percent end badly",
+  no_worker: "jobs are due and no worker serves their queue",
+  approval_expires: "an approval runs out within",
+  schedule_missed: "a schedule did not fire for",
+};
+
+const watched = (alert: Alert) => [METRICS[alert.metric], alert.longer_than != null && seconds(Number(alert.longer_than)), alert.percent != null && `(${alert.percent} %)`].filter(Boolean).join(" ");
+
+function askAlert(done: () => void) {
+  ask({
+    title: "Watch something",
+    text: "It fires once it has held for a while, is shown here and on the Overview, and is sent out once per change.",
+    fields: [
+      <Field label="Name">
+        <input name="name" autocomplete="off" required maxLength={128} />
+      </Field>,
+      <Field label="What">
+        <select name="metric">{Object.entries(METRICS).map(([name, text]) => <option value={name}>{text}</option>)}</select>
+      </Field>,
+      <Field label="How long, such as 10m; empty is as usual">
+        <input name="than" autocomplete="off" />
+      </Field>,
+      <Field label="Percent, for a share that ends badly">
+        <input name="percent" autocomplete="off" inputMode="numeric" />
+      </Field>,
+      <Field label="Queue; empty is all of them">
+        <input name="queue" autocomplete="off" />
+      </Field>,
+      <Field label="Holds for, such as 1m; empty is at once">
+        <input name="holds" autocomplete="off" />
+      </Field>,
+      <Field label="Sent through the subscription; empty is only shown">
+        <input name="notify" autocomplete="off" />
+      </Field>,
+    ],
+    yes: "Watch",
+    send: async (form) => {
+      const said = (name: string) => form[name].value.trim() || undefined;
+      const percent = said("percent");
+      await put(`v1/alerts/${encodeURIComponent(form.name.value.trim())}`, { metric: form.metric.value, longer_than: said("than"), percent: percent === undefined ? undefined : Number(percent), queue: said("queue"), for: said("holds"), notify: said("notify") });
+      done();
+      return "it is watched";
+    },
+  });
+}
+
+function Alerts({ alerts, done }: { alerts: Alert[]; done: () => void }) {
+  const drop = (alert: Alert) =>
+    ask({
+      title: `Watch ${alert.name} no more?`,
+      yes: "Remove",
+      tone: "danger",
+      send: async () => {
+        await remove(`v1/alerts/${encodeURIComponent(alert.name)}`);
+        done();
+        return `${alert.name} is removed`;
+      },
+    });
+  return (
+    <Panel title="Alerts" note={may("operator") && <button type="button" onClick={() => askAlert(done)}>Watch …</button>}>
+      {alerts.length === 0 && <p class="quiet-line muted">Nothing is watched.</p>}
+      {alerts.length > 0 && (
+        <Table
+          caption="alerts"
+          rows={alerts}
+          keyOf={(alert) => alert.name}
+          columns={[
+            { name: "Alert", cell: (alert) => <b>{alert.name}</b> },
+            { name: "Fires when", isWide: true, cell: (alert) => watched(alert) },
+            { name: "Queue", cell: (alert) => alert.queue ?? <span class="muted">all</span> },
+            { name: "State", cell: (alert) => (alert.firing_since ? <span class="bad-word" title={alert.why ?? ""}>fires since <Ago at={alert.firing_since} /></span> : <span class="muted">quiet</span>) },
+            { name: "Sent through", cell: (alert) => (alert.unsent ? <span class="bad-word" title={alert.unsent}>{`${alert.notify}: not yet`}</span> : alert.notify ?? <span class="muted">nobody</span>) },
+            ...(may("operator") ? [{ name: "", isNumber: true, cell: (alert: Alert) => <button type="button" class="danger" onClick={() => drop(alert)}>Remove</button> }] : []),
+          ]}
+        />
+      )}
+    </Panel>
   );
 }
 

@@ -1,0 +1,63 @@
+//! Routes of what people keep beside the jobs (operations, views, alerts, marks), and of the calendar.
+
+use super::{CURSOR, LIMIT, O, V, VO, delete, get, post, put};
+use crate::route::{Is, Route, param};
+use crate::wire::alert::{AlertBody, AlertShape, AlertsPage};
+use crate::wire::operation::OperationShape;
+use crate::wire::paper::{MarkBody, MarkShape, MarksPage, ViewBody, ViewShape, ViewsPage};
+use crate::{alerts, calendar, operations, papers};
+
+pub(super) fn routes() -> Vec<Route> {
+    vec![
+        get("/v1/operations", "what is done to many jobs, the latest first", operations::operations)
+            .may(VO)
+            .asks([LIMIT, CURSOR])
+            .gives::<operations::OperationsPage>(200),
+        get("/v1/operations/{id}", "one operation, and how far it is", operations::operation)
+            .may(VO)
+            .gives::<OperationShape>(200)
+            .refuses(&["not_found"]),
+        post("/v1/operations/{id}/stop", "stop an operation; what is over stays as it is", operations::stop)
+            .may(O)
+            .gives::<OperationShape>(200)
+            .refuses(&["not_found"]),
+        get("/v1/calendar", "what fires in a stretch of time, over all schedules", calendar::calendar)
+            .may(V)
+            .asks([param("from", Is::Time, "at or after; now"), param("to", Is::Time, "before; a day later")])
+            .gives::<calendar::CalendarShape>(200),
+        get("/v1/views", "saved filters, by name", papers::views).may(V).gives::<ViewsPage>(200),
+        put("/v1/views/{name}", "save a filter for everybody", papers::put_view)
+            .may(O)
+            .takes::<ViewBody>()
+            .gives::<ViewShape>(200)
+            .refuses(&["version_mismatch"]),
+        delete("/v1/views/{name}", "remove a saved filter", papers::remove_view)
+            .may(O)
+            .gives::<papers::Removed>(200)
+            .refuses(&["not_found"]),
+        get("/v1/alerts", "what should not last, and whether it does", alerts::alerts)
+            .may(V)
+            .gives::<AlertsPage>(200),
+        put("/v1/alerts/{name}", "watch something", alerts::put)
+            .may(O)
+            .takes::<AlertBody>()
+            .gives::<AlertShape>(200)
+            .refuses(&["version_mismatch", "subscription_not_found"]),
+        delete("/v1/alerts/{name}", "watch something no more", alerts::remove_alert)
+            .may(O)
+            .gives::<papers::Removed>(200)
+            .refuses(&["not_found"]),
+        get("/v1/marks", "what happened outside, such as deploys, the latest first", papers::marks)
+            .may(V)
+            .asks([param("from", Is::Time, "at or after"), param("to", Is::Time, "before"), LIMIT])
+            .gives::<MarksPage>(200),
+        post("/v1/marks", "mark a moment, as a deploy does", papers::put_mark)
+            .may(O)
+            .takes::<MarkBody>()
+            .gives::<MarkShape>(201),
+        delete("/v1/marks/{id}", "remove a mark", papers::remove_mark)
+            .may(O)
+            .gives::<papers::Removed>(200)
+            .refuses(&["not_found"]),
+    ]
+}

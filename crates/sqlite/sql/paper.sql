@@ -1,0 +1,3 @@
+-- One paper.
+-- ?1 kind  ?2 name
+SELECT name, state FROM papers WHERE kind = ?1 AND name = ?2

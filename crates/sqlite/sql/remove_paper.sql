@@ -1,0 +1,3 @@
+-- Removes a paper.
+-- ?1 kind  ?2 name
+DELETE FROM papers WHERE kind = ?1 AND name = ?2
