@@ -13,6 +13,7 @@ use crate::show::{self, list, moment, names, text};
 use crate::span::ago;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use windlass_core::lane::{Full, LaneMode};
 use windlass_core::{Invalid, LeaseMs, Name, QueueDefaults, QueueLimits, QueueMode, Rate, Role, Who};
 use windlass_http::wire::control;
 use windlass_http::wire::lane::{LaneShape, LanesShape, LimitsShape};
@@ -108,9 +109,18 @@ fn flow(settings: &QueueSettings) -> Outcome<Option<LimitsShape>> {
     }
     let rate = settings.rate.as_deref().map(|text| Rate::parse("--rate", text)).transpose()?;
     let rate = rate.map(|rate| Rate { burst: settings.burst, ..rate }.into());
-    let is_fair = settings.fair || settings.per_key.is_some() || each_rate.is_some() || !keys.is_empty();
-    let (concurrency, weight) = (settings.per_key, None);
-    let lanes = is_fair.then_some(LanesShape { concurrency, weight, rate: each_rate, keys });
+    let each = LanesShape {
+        concurrency: settings.per_key,
+        weight: None,
+        rate: each_rate,
+        backlog: settings.backlog,
+        full: settings.full.as_deref().map(full).transpose()?,
+        mode: settings.newest.then_some(LaneMode::Newest),
+        keys,
+    };
+    let has_rules = each.concurrency.is_some() || each.rate.is_some() || !each.keys.is_empty();
+    let looks = each.backlog.is_some() || each.full.is_some() || each.mode.is_some();
+    let lanes = (settings.fair || has_rules || looks).then_some(each);
     let aging = settings.aging.map(|span| WireSpan::from_ms(span.ms()));
     let given = settings.no_limits
         || settings.limit.is_some()
@@ -122,6 +132,11 @@ fn flow(settings: &QueueSettings) -> Outcome<Option<LimitsShape>> {
         QueueLimits::try_from(flow.clone())?.check()?;
     }
     Ok(flow)
+}
+
+/// `refuse` or `drop`
+fn full(word: &str) -> Outcome<Full> {
+    Full::parse(word).ok_or_else(|| Failure::usage(format!("--full has {word}; it takes refuse or drop")))
 }
 
 /// `acme=3`

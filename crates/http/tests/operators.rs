@@ -462,6 +462,47 @@ async fn keys_are_held_listed_and_let_go() {
     }
 }
 
+/// F18: over HTTP a full lane refuses, drops, or lets the newest in.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_lane_answers() {
+    for bed in beds().await {
+        let set =
+            async |lanes: Value| bed.put("/v1/queues/calls", json!({ "flow": { "lanes": lanes } })).await;
+        for (bad, field) in
+            [(json!({ "backlog": 0 }), "flow.lanes.backlog"), (json!({ "full": "drop" }), "flow.lanes.full")]
+        {
+            let refused = set(bad).await.refused(422, "invalid");
+            assert!(refused.to_string().contains(field), "{refused}");
+        }
+        set(json!({ "backlog": 1, "full": "wait" })).await.refused(422, "invalid");
+        let lanes = json!({ "backlog": 1, "keys": { "globex": { "mode": "newest", "concurrency": 1 } } });
+        let shown = set(lanes.clone()).await.is(200);
+        assert_eq!(shown["queue"]["flow"]["lanes"], lanes);
+        let job = |key: &str| json!({ "kind": "call", "queue": "calls", "key": key });
+        bed.post("/v1/jobs", job("acme")).await.is(201);
+        let answer = bed.post("/v1/jobs", job("acme")).await;
+        let wait = answer.headers.get("retry-after").cloned();
+        let refused = answer.refused(429, "lane_full");
+        assert_eq!((&refused["key"], &refused["waiting"], wait.is_some()), (&json!("acme"), &json!(1), true));
+        let many = json!({ "jobs": [job("initech"), job("acme")] });
+        let refused = bed.post("/v1/jobs/batch", many.clone()).await.refused(429, "lane_full");
+        assert_eq!(refused["index"], 1);
+        set(json!({ "backlog": 1, "full": "drop", "keys": lanes["keys"] })).await.is(200);
+        let dropped = bed.post("/v1/jobs", job("acme")).await.is(200);
+        assert_eq!((&dropped["dropped"], &dropped["existed"]), (&json!(true), &json!(false)));
+        let id = dropped["job"]["id"].as_str().expect("an id").to_owned();
+        bed.get(&format!("/v1/jobs/{id}")).await.refused(404, "not_found");
+        let results = bed.post("/v1/jobs/batch", many).await.is(201)["results"].clone();
+        assert_eq!((&results[0]["dropped"], &results[1]["dropped"]), (&Value::Null, &json!(true)));
+        let older = bed.put_job(job("globex")).await;
+        let newer = bed.put_job(job("globex")).await;
+        let shown = bed.job(&older).await;
+        assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("cancelled"), &json!("superseded")));
+        assert!(shown["error"]["message"].as_str().is_some_and(|why| why.contains(&newer)), "{shown}");
+        assert_eq!(bed.job(&newer).await["status"], "pending");
+    }
+}
+
 /// F11: over HTTP the latest request wins.
 #[tokio::test(flavor = "multi_thread")]
 async fn jobs_are_debounced() {

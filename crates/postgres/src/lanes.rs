@@ -36,33 +36,44 @@ const WALK: i32 = 500;
 pub(crate) struct Lanes {
     places: LanePlaces,
     /// Which they are, and since when that is known.
-    known: Mutex<Option<(Instant, Arc<HashSet<Name>>)>>,
+    known: Mutex<Option<(Instant, Arc<Ruled>)>>,
     /// Claims of one queue take turns here, so that one of them at a time waits for its lock.
     turns: Mutex<HashMap<Name, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+/// Queues with rules.
+#[derive(Debug, Default)]
+pub(crate) struct Ruled {
+    /// All of them.
+    pub(crate) laned: HashSet<Name>,
+    /// Those whose rules look at jobs with a key that come.
+    pub(crate) guarded: HashSet<Name>,
 }
 
 impl Lanes {
     /// The queues with rules. With a clock of the caller's own the answer is exact.
     #[expect(clippy::disallowed_methods, reason = "measures how old a hint is, in this process only")]
-    pub(crate) async fn known(
-        &self,
-        connections: &Arc<Connections>,
-        now: Now,
-    ) -> StoreResult<Arc<HashSet<Name>>> {
-        let fresh = |(since, names): &(Instant, Arc<HashSet<Name>>)| {
-            (now.is_none() && since.elapsed() < KNOWN_FOR).then(|| Arc::clone(names))
+    pub(crate) async fn known(&self, connections: &Arc<Connections>, now: Now) -> StoreResult<Arc<Ruled>> {
+        let fresh = |(since, ruled): &(Instant, Arc<Ruled>)| {
+            (now.is_none() && since.elapsed() < KNOWN_FOR).then(|| Arc::clone(ruled))
         };
-        if let Some(names) = self.known.lock().ok().and_then(|known| known.as_ref().and_then(fresh)) {
-            return Ok(names);
+        if let Some(ruled) = self.known.lock().ok().and_then(|known| known.as_ref().and_then(fresh)) {
+            return Ok(ruled);
         }
-        let names = connections
-            .read(|db| Box::pin(db.all(sql!("laned_queues"), params![], |r| Columns::new(r, 0).text(name))))
-            .await?;
-        let names: Arc<HashSet<Name>> = Arc::new(names.into_iter().collect());
+        let read = |r: &tokio_postgres::Row| {
+            let mut c = Columns::new(r, 0);
+            let (name, flow) = (c.text(name)?, c.get::<&str>()?);
+            Ok((name, serde_json::from_str::<QueueLimits>(flow).is_ok_and(|flow| flow.asks_at_entry())))
+        };
+        let found =
+            connections.read(move |db| Box::pin(db.all(sql!("laned_queues"), params![], read))).await?;
+        let guarded =
+            found.iter().filter(|(_, is_guarded)| *is_guarded).map(|(name, _)| name.clone()).collect();
+        let ruled = Arc::new(Ruled { laned: found.into_iter().map(|(name, _)| name).collect(), guarded });
         if let Ok(mut known) = self.known.lock() {
-            *known = Some((Instant::now(), Arc::clone(&names)));
+            *known = Some((Instant::now(), Arc::clone(&ruled)));
         }
-        Ok(names)
+        Ok(ruled)
     }
 
     /// Forgets which queues have rules: one was changed.

@@ -137,6 +137,15 @@ pub struct QueueSettings {
     /// How many units of one key may start at once after a pause
     #[arg(long, value_name = "N", requires = "key_rate")]
     pub key_burst: Option<i32>,
+    /// How many jobs of one key may wait when another comes, up to 10000; further ones are refused, or what --full says
+    #[arg(long, value_name = "N")]
+    pub backlog: Option<i32>,
+    /// refuse: a job that comes when so many wait is refused; drop: it is left out
+    #[arg(long, value_name = "ANSWER", requires = "backlog")]
+    pub full: Option<String>,
+    /// The newest job of a key takes the place of those that wait, and the oldest that runs is asked to stop if there is no slot
+    #[arg(long)]
+    pub newest: bool,
     /// Let keys take turns, without a limit for them
     #[arg(long)]
     pub fair: bool,
@@ -144,7 +153,9 @@ pub struct QueueSettings {
     #[arg(long, value_name = "TIME")]
     pub aging: Option<Span>,
     /// Remove all limits and rates
-    #[arg(long, conflicts_with_all = ["limit", "per_key", "key_limit", "weight", "rate", "key_rate", "fair", "aging"])]
+    #[arg(long, conflicts_with_all = [
+        "limit", "per_key", "key_limit", "weight", "rate", "key_rate", "fair", "aging", "backlog", "full", "newest",
+    ])]
     pub no_limits: bool,
 }
 

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use windlass_core::hold::LaneState;
-use windlass_core::lane::{LaneRule, Lanes};
+use windlass_core::lane::{Full, LaneMode, LaneRule, Lanes};
 use windlass_core::{Invalid, Key, QueueLimits, Rate};
 
 two_way!(LimitsShape, LanesShape, LaneShape, RateShape, LetGoBody);
@@ -48,6 +48,19 @@ pub struct LanesShape {
     /// How fast the jobs of one key start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateShape>,
+    /// How many jobs of one key may stand in line, due or not, when another comes, 1 to 10,000; any number when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 10000)]
+    pub backlog: Option<i32>,
+    /// What becomes of a job that comes when so many wait: `refuse` (429 `lane_full`), as when left out, or `drop`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub full: Option<Full>,
+    /// `wait`, as when left out, or `newest`: a job that comes cancels those of its key that stand in line (`superseded`), and
+    /// asks the oldest that runs to stop if there is no slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub mode: Option<LaneMode>,
     /// What holds for some keys instead, at most 1,000.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub keys: BTreeMap<String, LaneShape>,
@@ -69,6 +82,19 @@ pub struct LaneShape {
     /// How fast its jobs start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateShape>,
+    /// How many of its jobs may stand in line, due or not, when another comes, 1 to 10,000; any number when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 10000)]
+    pub backlog: Option<i32>,
+    /// What becomes of a job that comes when so many wait: `refuse` (429 `lane_full`), as when left out, or `drop`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub full: Option<Full>,
+    /// `wait`, as when left out, or `newest`: a job that comes cancels those of its key that stand in line (`superseded`), and
+    /// asks the oldest that runs to stop if there is no slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub mode: Option<LaneMode>,
 }
 
 /// So many units per period; a start takes as many as the job costs. No period sees starts of more than `units` and `burst`.
@@ -160,14 +186,14 @@ impl From<RateShape> for Rate {
 }
 
 impl From<LaneRule> for LaneShape {
-    fn from(LaneRule { concurrency, weight, rate }: LaneRule) -> Self {
-        Self { concurrency, weight, rate: rate.map(RateShape::from) }
+    fn from(LaneRule { concurrency, weight, rate, backlog, full, mode }: LaneRule) -> Self {
+        Self { concurrency, weight, rate: rate.map(RateShape::from), backlog, full, mode }
     }
 }
 
 impl From<LaneShape> for LaneRule {
-    fn from(LaneShape { concurrency, weight, rate }: LaneShape) -> Self {
-        Self { concurrency, weight, rate: rate.map(Rate::from) }
+    fn from(LaneShape { concurrency, weight, rate, backlog, full, mode }: LaneShape) -> Self {
+        Self { concurrency, weight, rate: rate.map(Rate::from), backlog, full, mode }
     }
 }
 
@@ -184,9 +210,9 @@ impl From<&QueueLimits> for LimitsShape {
 
 impl From<&Lanes> for LanesShape {
     fn from(lanes: &Lanes) -> Self {
-        let LaneShape { concurrency, weight, rate } = lanes.each.into();
+        let LaneShape { concurrency, weight, rate, backlog, full, mode } = lanes.each.into();
         let keys = lanes.keys.iter().map(|(key, rule)| (key.to_string(), (*rule).into()));
-        Self { concurrency, weight, rate, keys: keys.collect() }
+        Self { concurrency, weight, rate, backlog, full, mode, keys: keys.collect() }
     }
 }
 
@@ -208,9 +234,9 @@ impl TryFrom<LimitsShape> for QueueLimits {
 impl TryFrom<LanesShape> for Lanes {
     type Error = Invalid;
     fn try_from(shape: LanesShape) -> Result<Self, Invalid> {
-        let LanesShape { concurrency, weight, rate, keys } = shape;
+        let LanesShape { concurrency, weight, rate, backlog, full, mode, keys } = shape;
         let keys = keys.into_iter().map(|(key, rule)| Ok((Key::parse("flow.lanes.keys", key)?, rule.into())));
-        let each = LaneShape { concurrency, weight, rate }.into();
+        let each = LaneShape { concurrency, weight, rate, backlog, full, mode }.into();
         Ok(Self { each, keys: keys.collect::<Result<_, Invalid>>()? })
     }
 }
