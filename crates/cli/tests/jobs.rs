@@ -296,6 +296,11 @@ fn a_full_lane_answers_in_words() {
         dropped.err
     );
     assert_eq!(bed.json(&words)["dropped"], true);
+    let said = set(&["--breaker", "5/10,within=1m,pause=30s"]).ok().out;
+    assert!(said.contains("breaks for 30s when 5 of 10 fail within 1m"), "{said}");
+    for wrong in ["5/10", "5,within=1m,pause=30s", "5/10,within=1m,pause=x", "11/10,within=1m,pause=30s"] {
+        assert_eq!(set(&["--breaker", wrong]).code, 2, "{wrong}");
+    }
     let said = set(&["--newest", "--per-key", "1"]).ok().out;
     assert!(said.contains("the newest of a key"), "{said}");
     let older = bed.enqueue(&words[1..]);

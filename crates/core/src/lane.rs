@@ -8,6 +8,7 @@ mod rule;
 
 pub use rule::{Entry, Full, LaneMode, LaneRule, Lanes};
 
+use crate::breaker::{Breaker, Broken};
 use crate::job::Job;
 use crate::limits::{self, FLOW_CONCURRENCY_MAX, Invalid};
 use crate::name::Key;
@@ -70,6 +71,12 @@ pub struct QueueLimits {
     /// priority decides alone, and a low one may never be served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aging_ms: Option<i64>,
+    /// When it breaks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breaker: Option<Breaker>,
+    /// That it broke. No setting: who leads sets it and takes it away, and so does who sets its limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<Broken>,
     /// Whether it, or one of its keys, may be held: see [`LaneHold`](crate::hold::LaneHold). No setting: the first hold sets
     /// it, and a claim that finds none takes it away.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -79,7 +86,11 @@ pub struct QueueLimits {
 impl QueueLimits {
     /// Whether there is a rule.
     pub fn has_rules(&self) -> bool {
-        self.concurrency.is_some() || self.rate.is_some() || self.lanes.is_some() || self.aging_ms.is_some()
+        self.concurrency.is_some()
+            || self.rate.is_some()
+            || self.lanes.is_some()
+            || self.aging_ms.is_some()
+            || self.breaker.is_some()
     }
 
     /// Whether there is neither a rule nor a hold.
@@ -108,6 +119,7 @@ impl QueueLimits {
         if let Some(ms) = self.aging_ms {
             span::within_ms("flow.aging", ms, AGING_MIN_MS, AGING_MAX_MS)?;
         }
+        self.breaker.map_or(Ok(()), Breaker::check)?;
         self.lanes.as_ref().map_or(Ok(()), Lanes::check)
     }
 
@@ -143,6 +155,11 @@ impl QueueLimits {
         own.or(lanes.each.concurrency).map(i64::from)
     }
 
+    /// That the queue broke and starts no further job now.
+    pub fn broken_at(&self, held: &Held, now: Timestamp) -> Option<Broken> {
+        self.broken.filter(|broken| !broken.tries(now) || held.total() > 0)
+    }
+
     /// What a job with this key stands behind, in words; none if there is a slot for it.
     pub fn full(&self, key: Option<&Key>, held: &Held) -> Option<String> {
         if let (Some(key), Some(most)) = (key, self.lane_concurrency(key)) {
@@ -176,6 +193,7 @@ impl fmt::Display for QueueLimits {
             );
         }
         said.extend(self.aging_ms.map(|ms| format!("aging {}", span::to_text(ms))));
+        said.extend(self.breaker.map(|breaker| breaker.to_string()));
         f.write_str(&said.join(", "))?;
         let keys = self.lanes.iter().flat_map(|lanes| &lanes.keys);
         keys.into_iter().try_for_each(|(key, rule)| write!(f, "; {key} {rule}"))

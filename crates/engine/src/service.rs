@@ -1,5 +1,6 @@
 //! The living parts that servers and workers run alike, each over a store and ignorant of the rest.
 
+mod breaker;
 mod dispatcher;
 mod feed_tail;
 mod follower;
@@ -16,6 +17,7 @@ mod stats;
 mod sweeper;
 mod trigger_processor;
 
+pub use breaker::QueueBreaker;
 pub use dispatcher::Dispatcher;
 pub use feed_tail::FeedTail;
 pub use follower::{Follower, Reader, Start};

@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use windlass_core::Who;
 use windlass_engine::Shutdown;
 use windlass_engine::service::{
-    Dispatcher, Follower, IdleCanceller, Leader, Publishers, Publishing, Retention, Scheduler, SealReader,
-    StatsReader, Sweeper, TriggerProcessor,
+    Dispatcher, Follower, IdleCanceller, Leader, Publishers, Publishing, QueueBreaker, Retention, Scheduler,
+    SealReader, StatsReader, Sweeper, TriggerProcessor,
 };
 use windlass_store::fresh;
 
@@ -71,7 +71,8 @@ async fn tidy(app: Arc<App>) {
 }
 
 /// Fires schedules, assigns jobs of push queues, processes kept events of triggers, adds up the feed and seals it, carries events to
-/// where subscriptions say, removes finished jobs whose time is over and cancels idle ones, while this server leads.
+/// where subscriptions say, removes finished jobs whose time is over, cancels idle ones and breaks queues whose jobs fail, while this
+/// server leads.
 async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
     let name: String = fresh::random::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
     let Ok(holder) = Who::try_from(format!("server-{name}")) else { return };
@@ -85,6 +86,7 @@ async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
     let publishing = publishers.map(|made| Publishing::new(Arc::clone(&app.store), leader.leading(), made));
     let retention = Retention::new(Arc::clone(&app.store), leader.leading(), app.archive.clone());
     let idle = IdleCanceller::new(Arc::clone(&app.store), leader.leading());
+    let breaker = QueueBreaker::new(Arc::clone(&app.store), leader.leading());
     let ending = || app.ending.clone();
     let publish = async {
         if let Some(publishing) = publishing {
@@ -100,7 +102,8 @@ async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
         seals.run(ending()),
         publish,
         retention.run(ending()),
-        idle.run(ending())
+        idle.run(ending()),
+        breaker.run(ending())
     );
     app.resigned.notify_one();
     std::future::pending().await

@@ -462,6 +462,56 @@ async fn keys_are_held_listed_and_let_go() {
     }
 }
 
+/// F19: over HTTP a breaker is set, shown, and says why a job does not run.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_queue_says_so() {
+    for bed in beds().await {
+        let breaker = json!({ "errors": 1, "of": 2, "within": 60, "pause": 30 });
+        for (bad, field) in [
+            (json!({ "errors": 3, "of": 2, "within": "1m", "pause": "30s" }), "flow.breaker.errors"),
+            (json!({ "errors": 1, "of": 2, "within": "2h", "pause": "30s" }), "flow.breaker.within"),
+        ] {
+            let refused = bed.put("/v1/queues/calls", json!({ "flow": { "breaker": bad } })).await;
+            let refused = refused.refused(422, "invalid");
+            assert!(refused.to_string().contains(field), "{refused}");
+        }
+        let set = bed.put("/v1/queues/calls", json!({ "flow": { "breaker": breaker } })).await.is(200);
+        assert_eq!((&set["queue"]["flow"]["breaker"], &set["queue"]["broken"]), (&breaker, &Value::Null));
+        bed.put_job(json!({ "queue": "calls" })).await;
+        // The server leads, counts and breaks it by itself.
+        let claim = json!({ "queues": ["calls"], "worker_id": "w", "max": 1 });
+        let broken = loop {
+            let taken = bed.post("/v1/claim", claim.clone()).await.is(200)["jobs"][0].clone();
+            if let Some(id) = taken["id"].as_str() {
+                let token = &taken["lease"]["token"];
+                let failed = json!({ "lease_token": token, "error": { "code": "down" }, "permanent": true });
+                verb(&bed, id, "fail", failed).await.is(200);
+                bed.put_job(json!({ "queue": "calls" })).await;
+            }
+            let queues = bed.get("/v1/queues").await.is(200);
+            let calls =
+                queues["queues"].as_array().into_iter().flatten().find(|queue| queue["name"] == "calls");
+            let broken = calls.map(|queue| queue["broken"].clone()).unwrap_or_default();
+            if !broken.is_null() {
+                break broken;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        };
+        let job = bed.put_job(json!({ "queue": "calls" })).await;
+        assert!(broken["ended"] == broken["failed"] && broken["ended"].as_i64() >= Some(2), "{broken}");
+        assert!(broken["until"].as_str() > broken["at"].as_str(), "{broken}");
+        let blocked = bed.job(&job).await["blocked"].clone();
+        assert_eq!(blocked["reason"], "broken");
+        let by = blocked["by"].as_str().unwrap_or_default();
+        assert!(
+            by.starts_with("the breaker of the queue: ") && by.ends_with(" attempts failed"),
+            "{blocked}"
+        );
+        let audit = bed.get("/v1/audit").await.is(200)["entries"].clone();
+        assert!(audit.as_array().into_iter().flatten().any(|one| one["action"] == "queue.break"), "{audit}");
+    }
+}
+
 /// F18: over HTTP a full lane refuses, drops, or lets the newest in.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_lane_answers() {

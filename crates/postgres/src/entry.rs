@@ -10,7 +10,7 @@ use crate::lanes::Lanes;
 use crate::param::params;
 use crate::pool::Connections;
 use crate::row::{self, Columns};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use windlass_core::enqueue::Ahead;
 use windlass_core::lane::Entry;
@@ -28,12 +28,13 @@ pub(crate) async fn is_guarded(
     jobs: &[NewJob],
     now: Now,
 ) -> StoreResult<bool> {
-    let mut keyed = jobs.iter().map(|job| &job.facts).filter(|facts| facts.key.is_some()).peekable();
-    if keyed.peek().is_none() {
+    let has_key = |job: &&NewJob| job.facts.key.is_some();
+    let keyed: HashSet<&Name> = jobs.iter().filter(has_key).map(|job| &job.facts.queue).collect();
+    if keyed.is_empty() {
         return Ok(false);
     }
     let ruled = lanes.known(connections, now).await?;
-    Ok(keyed.any(|facts| ruled.guarded.contains(&facts.queue)))
+    Ok(keyed.into_iter().any(|queue| ruled.guarded.contains(queue)))
 }
 
 impl Tx<'_> {

@@ -187,7 +187,8 @@ impl Tx<'_> {
         let queue = self.lock_queue(&job.queue).await?;
         let now = self.now().await?;
         let Some(flow) = queue.and_then(|queue| queue.flow) else { return Ok(Some(now)) };
-        if !job.takes_slot() && !flow.has_room(job.lane, self.locked_slots(&job.queue, &flow).await?) {
+        if !job.takes_slot() && !flow.at(now).has_room(job.lane, self.locked_slots(&job.queue, &flow).await?)
+        {
             return Ok(None);
         }
         if starts && !self.pay_for(job, &flow, now).await? {
@@ -223,13 +224,17 @@ impl Tx<'_> {
         let now = self.now().await?;
         let set = self.without_old_holds(set, now).await?;
         let Some(flow) = &set.flow else { return Ok(Laned::Plain) };
+        if flow.is_shut(now) {
+            return Ok(Laned::Handed(handed));
+        }
         let mut paying = self.paying(queue, flow, now).await?;
         let lost = self.lost_of(queue, request, want + passed.len(), now).await?;
         self.learn_costs(&mut paying, lost.iter().copied()).await?;
         let asked = Asked { queue, flow, request, passed, now };
         self.hand_out_all(&lost, &asked, &mut paying, &mut handed).await?;
         let held = self.locked_slots(queue, flow).await?;
-        let mut turns = Turns::new(flow, held, paying.rates.clone(), from, want - handed.claimed.len());
+        let mut turns =
+            Turns::new(&flow.at(now), held, paying.rates.clone(), from, want - handed.claimed.len());
         if handed.ending.is_none() && turns.wants() > 0 {
             for levels in flow.levels(self.due_priorities(queue, now).await?) {
                 let heads = self.heads(&asked, &levels, &mut turns, &mut paying, &mut handed.slots).await?;

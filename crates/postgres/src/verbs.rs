@@ -192,6 +192,7 @@ verbs! {
     }
     Registry {
         write pause_queue(PauseQueue) -> ();
+        write break_queue(BreakQueue) -> Result<bool, Refusal>;
         write release_lane(ReleaseLane) -> bool;
         write put_settings(PutSettings) -> Result<SettingsState, Refusal>;
         write put_worker(PutWorker) -> Worker;

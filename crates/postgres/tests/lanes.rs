@@ -226,7 +226,7 @@ fn processes_that_race_never_pass_a_backlog() {
                         assert!(waiting <= MOST, "{waiting} wait");
                         last = if is_b { last } else { Some(fed.event.job) };
                     }
-                    EventKind::JobClaimed(_) => waiting -= of_b(&keys),
+                    EventKind::JobClaimed => waiting -= of_b(&keys),
                     _ => {}
                 }
             }

@@ -125,6 +125,7 @@ pub use watch::{Feed, Watch};
 pub use windlass_derive::Job;
 pub use worker::{HandlerEnd, OnUnreadable, Worker};
 
+pub use windlass_core::breaker::{Attempts, Breaker, Broken};
 pub use windlass_core::flow::{Join, On};
 pub use windlass_core::hold::LaneState;
 pub use windlass_core::lane::{Full, Lane, LaneMode, LaneRule, Lanes};

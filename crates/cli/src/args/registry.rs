@@ -152,9 +152,13 @@ pub struct QueueSettings {
     /// How much older a job must be to go before one of the next higher priority, like 5m; without it priority decides alone
     #[arg(long, value_name = "TIME")]
     pub aging: Option<Span>,
+    /// Start nothing for a while when this many attempts of so many fail within a time, like 5/10,within=1m,pause=30s; then one
+    /// job at a time until one succeeds
+    #[arg(long, value_name = "N/OF,within=TIME,pause=TIME")]
+    pub breaker: Option<String>,
     /// Remove all limits and rates
     #[arg(long, conflicts_with_all = [
-        "limit", "per_key", "key_limit", "weight", "rate", "key_rate", "fair", "aging", "backlog", "full", "newest",
+        "limit", "per_key", "key_limit", "weight", "rate", "key_rate", "fair", "aging", "backlog", "full", "newest", "breaker",
     ])]
     pub no_limits: bool,
 }

@@ -164,7 +164,7 @@ impl Twins {
                         rate: drawn.map(rate),
                         lanes: lanes.as_ref().map(lane_rules),
                         aging_ms: *aging_ms,
-                        held: false,
+                        ..QueueLimits::default()
                     });
                 let mode = Some(if *push { QueueMode::Push } else { QueueMode::Pull });
                 let answer =

@@ -5,11 +5,12 @@ use super::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
+use windlass_core::breaker::{Breaker, Broken};
 use windlass_core::hold::LaneState;
 use windlass_core::lane::{Full, LaneMode, LaneRule, Lanes};
 use windlass_core::{Invalid, Key, QueueLimits, Rate};
 
-two_way!(LimitsShape, LanesShape, LaneShape, RateShape, LetGoBody);
+two_way!(LimitsShape, LanesShape, LaneShape, RateShape, BreakerShape, LetGoBody);
 
 /// Limits of a queue. They hold across all workers, and are in force with the next claim.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
@@ -30,6 +31,58 @@ pub struct LimitsShape {
     /// priority decides alone, and a low one may never be served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aging: Option<Span>,
+    /// When it breaks: nothing of it starts for a while, then one job at a time until one succeeds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breaker: Option<BreakerShape>,
+}
+
+/// When a queue breaks: `errors` of `of` attempts that ended `within` a span failed, or a larger part of more.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schema(as = Breaker)]
+pub struct BreakerShape {
+    /// How many of `of` must fail.
+    #[schema(minimum = 1, maximum = 10000)]
+    pub errors: i32,
+    /// With fewer attempts than that nothing is decided.
+    #[schema(minimum = 1, maximum = 10000)]
+    pub of: i32,
+    /// In which time, between a second and an hour.
+    pub within: Span,
+    /// For how long nothing starts then, between a second and a day.
+    pub pause: Span,
+}
+
+/// That a queue broke.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[schema(as = Broken)]
+pub struct BrokenShape {
+    /// Since when.
+    pub at: Time,
+    /// Until then nothing starts; from then on one job at a time is tried until one succeeds.
+    pub until: Time,
+    /// How many attempts were counted.
+    pub ended: i64,
+    /// How many of them failed or took too long.
+    pub failed: i64,
+}
+
+impl From<Broken> for BrokenShape {
+    fn from(Broken { at, until, count }: Broken) -> Self {
+        Self { at: Time(at), until: Time(until), ended: count.ended, failed: count.failed }
+    }
+}
+
+impl From<Breaker> for BreakerShape {
+    fn from(Breaker { errors, of, within_ms, pause_ms }: Breaker) -> Self {
+        Self { errors, of, within: Span::from_ms(within_ms), pause: Span::from_ms(pause_ms) }
+    }
+}
+
+impl From<BreakerShape> for Breaker {
+    fn from(BreakerShape { errors, of, within, pause }: BreakerShape) -> Self {
+        Self { errors, of, within_ms: within.ms(), pause_ms: pause.ms() }
+    }
 }
 
 /// Rules for the keys of a queue.
@@ -204,6 +257,7 @@ impl From<&QueueLimits> for LimitsShape {
             rate: flow.rate.map(RateShape::from),
             lanes: flow.lanes.as_ref().map(LanesShape::from),
             aging: flow.aging_ms.map(Span::from_ms),
+            breaker: flow.breaker.map(BreakerShape::from),
         }
     }
 }
@@ -219,14 +273,15 @@ impl From<&Lanes> for LanesShape {
 impl TryFrom<LimitsShape> for QueueLimits {
     type Error = Invalid;
     fn try_from(shape: LimitsShape) -> Result<Self, Invalid> {
-        let LimitsShape { concurrency, rate, lanes, aging } = shape;
+        let LimitsShape { concurrency, rate, lanes, aging, breaker } = shape;
         let lanes = lanes.map(Lanes::try_from).transpose()?;
         Ok(Self {
             concurrency,
             rate: rate.map(Rate::from),
             lanes,
             aging_ms: aging.map(Span::ms),
-            held: false,
+            breaker: breaker.map(Breaker::from),
+            ..Self::default()
         })
     }
 }
