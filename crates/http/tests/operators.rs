@@ -2,7 +2,7 @@
 
 mod bed;
 
-use bed::{Bed, beds};
+use bed::{Bed, Place, beds};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -465,7 +465,9 @@ async fn keys_are_held_listed_and_let_go() {
 /// F19: over HTTP a breaker is set, shown, and says why a job does not run.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_broken_queue_says_so() {
-    for bed in beds().await {
+    let leads = |server: windlass_http::Server| server.schedules(true);
+    for place in [Place::memory(), Place::sqlite()] {
+        let bed = place.serve_with(leads).await;
         let breaker = json!({ "errors": 1, "of": 2, "within": 60, "pause": 30 });
         for (bad, field) in [
             (json!({ "errors": 3, "of": 2, "within": "1m", "pause": "30s" }), "flow.breaker.errors"),
