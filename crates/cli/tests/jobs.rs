@@ -274,7 +274,7 @@ fn queues_are_given_rates_in_words() {
     assert_eq!(bed.json(&["queues", "ls"])["queues"][0]["flow"], json!(null));
 }
 
-/// F18: a queue is told what a full lane answers, and `enqueue` says what became of the job.
+/// F18: a queue is set to what a full lane answers, and `enqueue` says what became of the job.
 #[test]
 fn a_full_lane_answers_in_words() {
     let bed = Bed::new();

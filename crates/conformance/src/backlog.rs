@@ -379,7 +379,7 @@ pub async fn many_producers_never_pass_a_backlog(bed: Bed) {
     assert!(made >= 2 * MOST as usize);
 }
 
-/// F18: whoever came last is not cancelled, and nobody else is left to run.
+/// F18: the one that came last is not cancelled, and nobody else is left to run.
 pub async fn in_the_end_the_newest_runs(bed: Bed) {
     bed.limits(newest(Some(1)), None).await;
     let producers = (0..CLAIMERS).map(|_| -> Racer<()> {

@@ -2,7 +2,7 @@
 //! succeeds.
 //!
 //! Whoever leads counts, from the feed, in its memory, and writes down what follows under its epoch. What it wrote holds for
-//! every claim, whoever leads by then. A new leader counts anew.
+//! every claim, also when another leads. A new leader counts anew.
 
 use crate::event::Event;
 use crate::job::Metadata;

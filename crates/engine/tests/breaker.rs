@@ -1,4 +1,4 @@
-//! A queue whose jobs fail breaks by itself, and mends when one succeeds, whoever leads by then.
+//! A queue whose jobs fail breaks by itself, and mends when one succeeds, also under another leader.
 
 mod bed;
 

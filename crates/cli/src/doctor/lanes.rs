@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_core::{Lane, Name, QueueLimits, Timestamp};
 use windlass_store::{LaneState, ListLanes, QueueState, Store, fresh};
 
-/// What is held back for longer than this is told, in milliseconds.
+/// What is held back for longer than this is reported, in milliseconds.
 const LONG_MS: i64 = 600_000;
 /// So many keys of a queue are looked at.
 const LOOKED_AT: usize = 1_000;

@@ -142,7 +142,7 @@ impl QueueBreaker {
                 Ok(())
             }
             Ok(false) => Ok(()),
-            // Another leads: this one is told so by its term.
+            // Another leads: the term of this one ends by itself.
             Err(Refusal::StaleEpoch(_)) => Ok(()),
             Err(refusal) => Err(StoreError::Unavailable(refusal.to_string())),
         }
