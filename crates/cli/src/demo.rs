@@ -65,6 +65,7 @@ fn welcome(settings: &Settings, out: &Out, url: &str, command: &str) {
             ("jobs ls --dead", "what failed for good, and why"),
             ("approvals ls --status pending", "what waits for a person"),
             ("queues ls", "what is due"),
+            ("lanes ls mail", "whose mails run or wait: one at a time for each customer"),
             ("schedules ls", "what runs by the clock"),
             ("triggers ls", "what runs when somebody sends an event"),
             ("workers ls", "who works"),

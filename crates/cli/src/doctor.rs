@@ -4,6 +4,7 @@
 
 mod idle;
 mod jobs;
+mod lanes;
 mod postgres;
 mod readers;
 mod retention;
@@ -83,6 +84,8 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, out: &Out) -> Outcome {
             findings.push(ok("schema", "it is what this version of windlass wants"));
             let jobs = jobs::look(client.store(), late_ms).await;
             findings.extend(jobs.unwrap_or_else(|failure| unread("jobs", failure)));
+            let lanes = lanes::look(client.store()).await;
+            findings.extend(lanes.unwrap_or_else(|failure| unread("limits", failure)));
             let idle = idle::look(client.store(), args.idle.ms()).await;
             findings.extend(idle.unwrap_or_else(|failure| unread("idle work", failure)));
             let schedules = schedules::look(client.store(), late_ms).await;

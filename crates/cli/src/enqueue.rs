@@ -24,8 +24,13 @@ pub async fn run(args: Box<EnqueueArgs>, door: &ApiClient, out: &Out) -> Outcome
     let is_waiting = args.wait;
     let reply = door.enqueue(&draft(*args)?).await?;
     let id = show::text(&reply.value["job"]["id"]);
-    if !is_waiting {
+    let is_dropped = reply.value["dropped"] == true;
+    if !is_waiting || is_dropped {
         show::reply(out, &reply, |out, value| {
+            if is_dropped {
+                out.remark("windlass: dropped, as many jobs of its key wait as may");
+                return;
+            }
             out.line(&id);
             if value["payload_differs"] == true {
                 out.remark("windlass: a job with this key was there already, with another payload");

@@ -64,6 +64,8 @@ struct Job<'a> {
     queue: &'a str,
     attempt: i32,
     fence: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
     lease_token: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     server: Option<&'a str>,
@@ -141,6 +143,7 @@ impl Service {
             queue: attempt.job().queue.as_str(),
             attempt: attempt.number(),
             fence: attempt.fence(),
+            key: attempt.facts().key.as_ref().map(|key| key.as_str()),
             lease_token: attempt.lease_token().to_text(),
             server: self.server.as_deref(),
             payload,

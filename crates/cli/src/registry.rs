@@ -13,9 +13,11 @@ use crate::show::{self, list, moment, names, text};
 use crate::span::ago;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use windlass_core::lane::{Full, LaneMode};
+use windlass_core::span::parse_ms;
 use windlass_core::{Invalid, LeaseMs, Name, QueueDefaults, QueueLimits, QueueMode, Rate, Role, Who};
 use windlass_http::wire::control;
-use windlass_http::wire::lane::{LaneShape, LanesShape, LimitsShape};
+use windlass_http::wire::lane::{BreakerShape, LaneShape, LanesShape, LimitsShape};
 use windlass_http::wire::time::{Span as WireSpan, Time};
 use windlass_http::{ROLES, role_word};
 use windlass_store::fresh;
@@ -108,20 +110,59 @@ fn flow(settings: &QueueSettings) -> Outcome<Option<LimitsShape>> {
     }
     let rate = settings.rate.as_deref().map(|text| Rate::parse("--rate", text)).transpose()?;
     let rate = rate.map(|rate| Rate { burst: settings.burst, ..rate }.into());
-    let is_fair = settings.fair || settings.per_key.is_some() || each_rate.is_some() || !keys.is_empty();
-    let (concurrency, weight) = (settings.per_key, None);
-    let lanes = is_fair.then_some(LanesShape { concurrency, weight, rate: each_rate, keys });
+    let each = LanesShape {
+        concurrency: settings.per_key,
+        weight: None,
+        rate: each_rate,
+        backlog: settings.backlog,
+        full: settings.full.as_deref().map(full).transpose()?,
+        mode: settings.newest.then_some(LaneMode::Newest),
+        keys,
+    };
+    let has_rules = each.concurrency.is_some() || each.rate.is_some() || !each.keys.is_empty();
+    let looks = each.backlog.is_some() || each.full.is_some() || each.mode.is_some();
+    let lanes = (settings.fair || has_rules || looks).then_some(each);
     let aging = settings.aging.map(|span| WireSpan::from_ms(span.ms()));
+    let breaker = settings.breaker.as_deref().map(breaker).transpose()?;
     let given = settings.no_limits
         || settings.limit.is_some()
         || rate.is_some()
         || lanes.is_some()
-        || aging.is_some();
-    let flow = given.then_some(LimitsShape { concurrency: settings.limit, rate, lanes, aging });
+        || aging.is_some()
+        || breaker.is_some();
+    let flow = given.then_some(LimitsShape { concurrency: settings.limit, rate, lanes, aging, breaker });
     if let Some(flow) = &flow {
         QueueLimits::try_from(flow.clone())?.check()?;
     }
     Ok(flow)
+}
+
+/// `5/10,within=1m,pause=30s`
+fn breaker(text: &str) -> Outcome<BreakerShape> {
+    let wrong = || {
+        let takes =
+            "it takes how many of how many fail, in which time and the pause, like 5/10,within=1m,pause=30s";
+        Failure::usage(format!("--breaker has {text}; {takes}"))
+    };
+    let (mut errors, mut within, mut pause) = (None, None, None);
+    for part in text.split(',').map(str::trim) {
+        match part.split_once('=') {
+            Some(("within", time)) => within = Some(WireSpan::from_ms(parse_ms("--breaker", time)?)),
+            Some(("pause", time)) => pause = Some(WireSpan::from_ms(parse_ms("--breaker", time)?)),
+            Some(_) => return Err(wrong()),
+            None => {
+                errors = part.split_once('/').and_then(|(n, of)| Some((n.parse().ok()?, of.parse().ok()?)))
+            }
+        }
+    }
+    let ((errors, of), within, pause) =
+        errors.zip(within).zip(pause).map(|((n, within), pause)| (n, within, pause)).ok_or_else(wrong)?;
+    Ok(BreakerShape { errors, of, within, pause })
+}
+
+/// `refuse` or `drop`
+fn full(word: &str) -> Outcome<Full> {
+    Full::parse(word).ok_or_else(|| Failure::usage(format!("--full has {word}; it takes refuse or drop")))
 }
 
 /// `acme=3`
@@ -168,7 +209,12 @@ pub fn show_queues(out: &Out, queues: &[Value]) {
         let more = if queue["due_capped"] == true { "+" } else { "" };
         let paused = &queue["paused"];
         let held = &queue["held_until"];
+        let broken = &queue["broken"];
         let (status, by) = match (paused.is_null(), held.is_null()) {
+            (true, true) if !broken.is_null() => {
+                let (failed, ended) = (text(&broken["failed"]), text(&broken["ended"]));
+                ("broken", format!("until {}: {failed} of {ended} attempts failed", moment(&broken["until"])))
+            }
             (true, true) => ("open", String::new()),
             (true, false) => ("held", format!("until {}", moment(held))),
             (false, _) => ("paused", format!("by {} at {}", text(&paused["by"]), moment(&paused["at"]))),

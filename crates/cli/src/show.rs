@@ -128,6 +128,8 @@ pub fn job(out: &Out, job: &Value) {
     }
     put("held by", text(&job["lease"]["worker_id"]));
     put("lease until", moment(&job["lease"]["expires_at"]));
+    put("key", text(&job["key"]));
+    put("cost", text(&job["cost"]));
     put("agent", text(&job["agent_id"]));
     put("parent", text(&job["parent_id"]));
     put("tags", names(&job["tags"]));

@@ -145,6 +145,7 @@ fn problem(status: u16, value: &Value) -> Failure {
         // The job was known, and is not here any more.
         410 if value["code"] == "job_purged" => Exit::NotFound,
         400 | 405 | 413 | 415 | 422 => Exit::Usage,
+        429 if value["code"] == "lane_full" => Exit::Refused,
         429 => Exit::Unavailable,
         401..=499 => Exit::Refused,
         200..=399 => Exit::Failed,

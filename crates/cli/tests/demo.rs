@@ -80,6 +80,15 @@ fn a_newcomer_types_what_is_printed_and_comes_back_later() {
         jobs["jobs"].as_array().unwrap().iter().any(|job| job["retries"] == 1)
     });
 
+    // A limited queue, and a flow whose last job waited for the others.
+    let shown = windlass(&bed, &["queues", "ls"]).ok().out;
+    assert!(shown.contains("5/s, 1 per key"), "{shown}");
+    let of =
+        |kind: &str| json(&bed, &["jobs", "ls", "--kind", kind, "--status", "completed"])["jobs"].clone();
+    wait_for(|| of("stock.add-up").as_array().is_some_and(|jobs| !jobs.is_empty()));
+    let last = of("stock.add-up")[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(json(&bed, &["jobs", "show", &last])["result"], 42);
+
     bed.signal(demo, "INT");
     assert_eq!(bed.ended(demo), 0);
     assert!(bed.printed(demo).ends_with("goes on where it was\n"), "{}", bed.printed(demo));

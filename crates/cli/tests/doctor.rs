@@ -76,6 +76,7 @@ fn a_healthy_file_has_every_check_told_and_no_problem() {
         "file system",
         "disk",
         "queues",
+        "limits",
         "leases",
         "deadlines",
         "workers",

@@ -274,6 +274,43 @@ fn queues_are_given_rates_in_words() {
     assert_eq!(bed.json(&["queues", "ls"])["queues"][0]["flow"], json!(null));
 }
 
+/// F18: a queue is set to what a full lane answers, and `enqueue` says what became of the job.
+#[test]
+fn a_full_lane_answers_in_words() {
+    let bed = Bed::new();
+    let set = |words: &[&str]| bed.run(&[&["queues", "set", "sync"], words].concat());
+    let said = set(&["--per-key", "1", "--backlog", "1"]).ok().out;
+    assert!(said.contains("1 per key, 1 waiting per key, then refused"), "{said}");
+    let words = ["enqueue", "shop.sync", "--queue", "sync", "--key", "acme"];
+    bed.run(&words).ok();
+    let full = bed.run(&words);
+    assert_eq!(full.code, 4, "{}", full.err);
+    assert!(full.err.contains("key acme has 1 jobs waiting in queue sync"), "{}", full.err);
+    let said = set(&["--backlog", "1", "--full", "drop"]).ok().out;
+    assert!(said.contains("then dropped"), "{said}");
+    let dropped = bed.run(&[&words[..], &["--wait"]].concat()).ok();
+    assert!(
+        dropped.out.trim().is_empty() && dropped.err.contains("dropped"),
+        "{} {}",
+        dropped.out,
+        dropped.err
+    );
+    assert_eq!(bed.json(&words)["dropped"], true);
+    let said = set(&["--breaker", "5/10,within=1m,pause=30s"]).ok().out;
+    assert!(said.contains("breaks for 30s when 5 of 10 fail within 1m"), "{said}");
+    for wrong in ["5/10", "5,within=1m,pause=30s", "5/10,within=1m,pause=x", "11/10,within=1m,pause=30s"] {
+        assert_eq!(set(&["--breaker", wrong]).code, 2, "{wrong}");
+    }
+    let said = set(&["--newest", "--per-key", "1"]).ok().out;
+    assert!(said.contains("the newest of a key"), "{said}");
+    let older = bed.enqueue(&words[1..]);
+    bed.enqueue(&words[1..]);
+    assert_eq!(bed.job(&older)["error"]["code"], "superseded");
+    for wrong in [&["--full", "drop"][..], &["--backlog", "1", "--full", "wait"], &["--backlog", "0"]] {
+        assert_eq!(set(wrong).code, 2, "{wrong:?}");
+    }
+}
+
 /// F17, F11: keys are listed and let go, and a later request takes the place of one that waits.
 #[test]
 fn keys_are_listed_and_jobs_debounced() {

@@ -54,6 +54,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, {"sum": sum(job["payload"]), "trace": self.headers.get("traceparent")})
         elif kind == "text":
             self.answer(200, "done, more or less")
+        elif kind == "whose":
+            self.answer(200, job["key"])
         elif kind == "nothing":
             self.answer(204)
         elif kind == "later":
@@ -152,6 +154,7 @@ fn an_answer_says_what_follows() {
             ["text", "nothing", "later"].map(|kind| bed.enqueue(&[kind, "--max-retries", "0"]));
         // A job with a key holds that key while it waits.
         let keyed = bed.enqueue(&["later", "--max-retries", "0", "--key", "acme"]);
+        let whose = bed.enqueue(&["whose", "--key", "acme", "--cost", "3"]);
         let dead = ["bad", "broken", "moved"].map(|kind| bed.enqueue(&[kind, "--max-retries", "0"]));
         let job = bed.until_status(&sum, "completed");
         assert_eq!(job["result"]["sum"], 3);
@@ -169,8 +172,12 @@ fn an_answer_says_what_follows() {
         let log = bed.json(&["jobs", "events", &keyed]);
         let held =
             log["events"].as_array().unwrap().iter().any(|event| !event["detail"]["held_until"].is_null());
-        // What comes through a server does not say whose job it is.
-        assert_eq!(held, !through, "{log}");
+        assert!(held, "through a server: {through}: {log}");
+        // The service and people read whose job it is.
+        assert_eq!(bed.until_status(&whose, "completed")["result"], "acme");
+        let shown = bed.run(&["jobs", "show", &whose]).ok().out;
+        assert!(shown.contains("acme") && shown.lines().any(|line| line.contains("cost")), "{shown}");
+        assert_eq!((&bed.job(&whose)["key"], &bed.job(&whose)["cost"]), (&json!("acme"), &json!(3)));
         let codes = ["http_422", "http_500", "http_302"];
         for (id, code) in dead.iter().zip(codes) {
             let job = bed.until_status(id, "failed");

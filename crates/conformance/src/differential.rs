@@ -22,7 +22,7 @@ use windlass_core::EventKind;
 
 /// Where the lives of the suite begin: the same ones in every run, so that a failure can be seen again.
 /// `make hunt` lives others, of a new seed each time.
-const SEED: u64 = 1_767_225_600;
+const SEED: u64 = 6;
 
 /// From so many turns on, every verb must have been carried out and refused at least once.
 const TURNS_FOR_ALL: u64 = 15_000;

@@ -101,7 +101,7 @@ pub async fn a_new_job_tells_everything_about_itself(bed: Bed) {
     let asked = job.clone();
     let request = Enqueue { jobs: vec![job], actor: actor("api:ann"), idempotency: None };
     let answer = bed.store.enqueue(request, at(7)).await.expect("the store answers").expect("accepted");
-    assert_eq!(answer, [Enqueued { id: asked.id, existed: false, payload_differs: false }]);
+    assert_eq!(answer, [Enqueued { id: asked.id, existed: false, payload_differs: false, dropped: false }]);
 
     let view = bed.view(asked.id, at(7)).await;
     assert_eq!((&view.facts, &view.payload), (&asked.facts, &asked.payload));
@@ -447,7 +447,7 @@ pub async fn the_same_id_and_body_again_is_the_same_job(bed: Bed) {
     job.facts.metadata = object("{\"a\":1}");
     let id = job.id;
     assert!(!bed.enqueue(job.clone(), at(0)).await.existed);
-    let there = Enqueued { id, existed: true, payload_differs: false };
+    let there = Enqueued::there(id);
     assert_eq!(bed.enqueue(job.clone(), at(1)).await, there);
     let held = bed.claims_one("w", at(2)).await;
     bed.reports(windlass_store::Progress { metadata: Some(object("{\"b\":2}")), ..report(&held) }, at(2))
@@ -529,9 +529,9 @@ pub async fn a_key_holds_within_its_queue(bed: Bed) {
     assert!(!first.existed);
     let before = bed.snapshot(first.id).await;
     let same = bed.enqueue(keyed("a", "k", "1"), at(1)).await;
-    assert_eq!(same, Enqueued { id: first.id, existed: true, payload_differs: false });
+    assert_eq!(same, Enqueued::there(first.id));
     let other = bed.enqueue(keyed("a", "k", "2"), at(1)).await;
-    assert_eq!(other, Enqueued { id: first.id, existed: true, payload_differs: true });
+    assert_eq!(other, Enqueued { id: first.id, existed: true, payload_differs: true, dropped: false });
     bed.is_unchanged(&before).await;
     assert!(!bed.enqueue(keyed("b", "k", "1"), at(1)).await.existed, "another queue");
     assert!(!bed.enqueue(keyed("a", "K", "1"), at(1)).await.existed, "another key: case counts");
@@ -561,14 +561,10 @@ pub async fn the_same_input_of_a_kind_is_one_job(bed: Bed) {
     };
     let first = bed.enqueue(input("resize", "a", Some("{\"w\":1}")), at(0)).await;
     let again = bed.enqueue(input("resize", "b", Some("{\"w\":1}")), at(1)).await;
-    assert_eq!(again, Enqueued { id: first.id, existed: true, payload_differs: false }, "in any queue");
+    assert_eq!(again, Enqueued::there(first.id), "in any queue");
     let both = bed.enqueue(input("resize", "a", Some("{\"w\":1,\"h\":{\"a\":1,\"b\":2}}")), at(0)).await;
     let turned = bed.enqueue(input("resize", "a", Some("{\"h\": {\"b\":2,\"a\":1}, \"w\":1}")), at(1)).await;
-    assert_eq!(
-        turned,
-        Enqueued { id: both.id, existed: true, payload_differs: false },
-        "in any order of keys"
-    );
+    assert_eq!(turned, Enqueued::there(both.id), "in any order of keys");
     assert!(!bed.enqueue(input("resize", "a", Some("{\"w\":2}")), at(1)).await.existed);
     assert!(!bed.enqueue(input("crop", "a", Some("{\"w\":1}")), at(1)).await.existed);
     assert!(!bed.enqueue(input("resize", "a", None), at(1)).await.existed, "no payload is an input too");
@@ -621,7 +617,7 @@ pub async fn a_key_for_ever_outlives_its_job(bed: Bed) {
         assert_eq!(purged.expect("the store answers"), [Ok(())]);
         assert_eq!(bed.store.job(first, at(15)).await, Ok(None), "the job is gone");
         let second = bed.enqueue(with_key(&bed, &unique), at(20)).await;
-        assert_eq!(second, Enqueued { id: first, existed: true, payload_differs: false }, "{end}");
+        assert_eq!(second, Enqueued::there(first), "{end}");
     }
 }
 
@@ -904,7 +900,11 @@ pub async fn a_key_that_was_taken_anew_knows_the_new_payload(bed: Bed) {
     assert_eq!((first.existed, second.existed, first.id == second.id), (false, false, false));
     for (payload, payload_differs) in [("2", false), ("1", true)] {
         let again = bed.enqueue(keyed(payload), at(1_001)).await;
-        assert_eq!(again, Enqueued { id: second.id, existed: true, payload_differs }, "{payload}");
+        assert_eq!(
+            again,
+            Enqueued { id: second.id, existed: true, payload_differs, dropped: false },
+            "{payload}"
+        );
     }
 }
 

@@ -245,7 +245,7 @@ pub async fn an_erased_job_is_still_found_by_its_keys(bed: Bed) {
     let held = speaks(&bed, job.clone(), 0).await;
     bed.settles(&held, completes(), at(1)).await.expect("the holder may complete");
     erases(&bed, job.id, None, 2).await.expect("it is finished");
-    let there = Enqueued { id: job.id, existed: true, payload_differs: false };
+    let there = Enqueued::there(job.id);
     let before = bed.snapshot(job.id).await;
     assert_eq!(bed.enqueue(job.clone(), at(3)).await, there, "by its id");
     let twin = NewJob { id: bed.id(), ..job.clone() };

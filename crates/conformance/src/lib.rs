@@ -12,6 +12,8 @@ pub mod invariants;
 pub mod append;
 pub mod approve;
 pub mod assign;
+pub mod backlog;
+pub mod breaker;
 pub mod claim;
 pub mod debounce;
 pub mod dispatch;
@@ -90,6 +92,8 @@ macro_rules! suite {
         $crate::rates_laws!($($make)*);
         $crate::holds_laws!($($make)*);
         $crate::debounce_laws!($($make)*);
+        $crate::backlog_laws!($($make)*);
+        $crate::breaker_laws!($($make)*);
         $crate::lease_laws!($($make)*);
         $crate::limit_laws!($($make)*);
         $crate::settle_laws!($($make)*);

@@ -1,5 +1,6 @@
 //! Why a job is not running, and what to do about it.
 
+use crate::breaker::Broken;
 use crate::job::Job;
 use crate::status::Status;
 use crate::time::Timestamp;
@@ -9,7 +10,7 @@ use serde::Serialize;
 /// The answer to "why is it not running".
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Blocked {
-    /// One word: `paused`, `not_due`, `limit`, `held`, `rate`, `no_worker`, `waiting`, `upstream`, `assigned`, `cancelling`.
+    /// One word: `paused`, `not_due`, `broken`, `limit`, `held`, `rate`, `no_worker`, `waiting`, `upstream`, `assigned`, `cancelling`.
     pub reason: &'static str,
     /// Since when.
     pub since: Timestamp,
@@ -24,6 +25,8 @@ pub struct Blocked {
 pub struct Surroundings {
     /// When its queue was paused and by whom, if it is.
     pub paused: Option<(Timestamp, String)>,
+    /// That its queue broke, and does not try this job; none if it is whole or tries it.
+    pub broken: Option<Broken>,
     /// What of its queue's limits it stands behind, in words; none if there is a slot for it.
     pub full: Option<String>,
     /// Who holds it back, in words, and until when; none if nobody does.
@@ -100,6 +103,15 @@ pub fn blocked(job: &Job, around: &Surroundings, now: Timestamp) -> Option<Block
                     "its run time".into(),
                     format!("it is due at {due}"),
                 );
+            }
+            if let Some(broken) = &around.broken {
+                let fix = match broken.tries(now) {
+                    true => "one job at a time is tried until one succeeds".to_owned(),
+                    false => format!("one job is tried at {}", broken.until),
+                };
+                let fix =
+                    format!("{fix}; `windlass queues set {} …` with its limits mends it at once", job.queue);
+                return because("broken", broken.at, format!("the breaker of the queue: {broken}"), fix);
             }
             if let Some(by) = &around.full {
                 let fix = format!(

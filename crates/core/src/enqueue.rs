@@ -2,6 +2,10 @@
 //!
 //! A store loads what [`Known`] asks for under its locks, plans, and carries the plan out: all of it, or nothing.
 
+mod entry;
+
+pub use entry::{Ahead, GivesWay, SUPERSEDED};
+
 use crate::decide::{Command, Move, check_lease, counts_children, decide, replace};
 use crate::end::Ending;
 use crate::event::{Event, EventKind};
@@ -10,7 +14,7 @@ use crate::ids::JobId;
 use crate::job::{Facts, Job, NewJob};
 use crate::lease::LeaseHash;
 use crate::limits::{ENQUEUE_MAX, Invalid};
-use crate::name::{Actor, Key};
+use crate::name::{Actor, Key, Name};
 use crate::payload::Payload;
 use crate::refusal::Refusal;
 use crate::registry::Idempotency;
@@ -40,12 +44,25 @@ pub struct Enqueued {
     pub existed: bool,
     /// Whether the one that was there has another payload.
     pub payload_differs: bool,
+    /// Whether it was left out, because as many jobs of its key wait as may: there is no such job.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dropped: bool,
 }
 
 impl Enqueued {
     /// The answer for a job that is new.
     pub fn new(job: &NewJob) -> Self {
-        Self { id: job.id, existed: false, payload_differs: false }
+        Self { id: job.id, existed: false, payload_differs: false, dropped: false }
+    }
+
+    /// The answer for a job that was there already.
+    pub fn there(id: JobId) -> Self {
+        Self { id, existed: true, payload_differs: false, dropped: false }
+    }
+
+    /// The answer for a job that was left out.
+    pub fn dropped(job: &NewJob) -> Self {
+        Self { dropped: true, ..Self::new(job) }
     }
 }
 
@@ -72,6 +89,8 @@ pub trait Known {
     fn parent(&self, id: JobId) -> Option<&Job>;
     /// Whether a parent that waits for its flow was sealed.
     fn is_sealed(&self, id: JobId) -> bool;
+    /// The jobs of a key, where the rules of the queue ask for them.
+    fn ahead(&self, queue: &Name, key: &Key) -> Option<Ahead>;
 }
 
 /// What a store has loaded for one request.
@@ -85,6 +104,8 @@ pub struct Loaded {
     pub parents: HashMap<JobId, Job>,
     /// Those of them that wait for their flow and were sealed.
     pub sealed: HashSet<JobId>,
+    /// The lanes of the request whose rules look at a job that comes.
+    pub lanes: HashMap<(Name, Key), Ahead>,
 }
 
 impl Known for Loaded {
@@ -102,6 +123,10 @@ impl Known for Loaded {
 
     fn is_sealed(&self, id: JobId) -> bool {
         self.sealed.contains(&id)
+    }
+
+    fn ahead(&self, queue: &Name, key: &Key) -> Option<Ahead> {
+        if self.lanes.is_empty() { None } else { self.lanes.get(&(queue.clone(), key.clone())).cloned() }
     }
 }
 
@@ -121,6 +146,8 @@ pub struct Plan<'r> {
     /// Parents and upstream jobs as they stand, each with the event by which it learns of all its new children or
     /// dependents, in the order of ids.
     pub adoptions: Vec<(Job, Move)>,
+    /// Jobs whose places newer ones of their keys take, as they stand after all that. What their ends entail comes first.
+    pub give_way: Vec<GivesWay>,
     /// What the ends of jobs entail that ended as they were born, after all else is written.
     pub endings: Vec<Ending>,
 }
@@ -184,6 +211,7 @@ pub fn plan<'r>(known: &impl Known, request: &'r Enqueue, now: Timestamp) -> Res
         families: BTreeMap::new(),
         graph: HashMap::new(),
         downstream: BTreeMap::new(),
+        lanes: BTreeMap::new(),
     };
     for (index, job) in request.jobs.iter().enumerate() {
         planner.add(index, job).map_err(|refusal| BatchRefusal { index, refusal })?;
@@ -203,6 +231,8 @@ struct Planner<'k, 'r, K> {
     graph: HashMap<JobId, Born>,
     /// Live jobs with those of the request that wait for them.
     downstream: BTreeMap<JobId, Vec<Dependent>>,
+    /// Lanes whose rules look at jobs that come, with those of the request.
+    lanes: BTreeMap<(Name, Key), Ahead>,
 }
 
 /// The new children of one parent.
@@ -231,10 +261,15 @@ impl<'r, K: Known> Planner<'_, 'r, K> {
             let hold = self.plan.holds.get(&key).or_else(|| self.known.hold(&key));
             if let Some(hold) = hold.filter(|hold| hold.is_held(self.now)) {
                 let payload_differs = hold.payload_hash != mine.payload_hash;
-                self.plan.answers.push(Enqueued { id: hold.job, existed: true, payload_differs });
+                self.plan.answers.push(Enqueued { payload_differs, ..Enqueued::there(hold.job) });
+                return Ok(());
+            }
+            if !self.enters(job)? {
                 return Ok(());
             }
             self.plan.holds.insert(key, mine);
+        } else if !self.enters(job)? {
+            return Ok(());
         }
         self.join(job)?;
         self.adopt(index, job)?;
@@ -245,7 +280,7 @@ impl<'r, K: Known> Planner<'_, 'r, K> {
     }
 
     /// Gives what is asked to the job that waits under the same key, if there is one. A key whose job waits no more, because
-    /// it runs or has ended, is taken over.
+    /// it runs or has ended, is taken over. Says whether the job is answered for by that, or left out.
     fn debounce(&mut self, job: &NewJob, unique: &Unique, debounce: Debounce) -> Result<bool, Refusal> {
         let key = (unique.scope.clone(), unique.key.clone());
         if self.plan.holds.contains_key(&key) {
@@ -253,16 +288,20 @@ impl<'r, K: Known> Planner<'_, 'r, K> {
         }
         let mine = Hold::take(job.id, unique, job.payload.as_ref(), self.now);
         let hold = self.known.hold(&key).map(|hold| hold.job);
-        self.plan.freed.extend(hold);
         let waits = |there: &&Job| there.status == Status::Pending && there.attempt == 0;
         let Some(there) = hold.and_then(|id| self.known.parent(id)).filter(waits) else {
+            if !self.enters(job)? {
+                return Ok(true);
+            }
+            self.plan.freed.extend(hold);
             self.plan.holds.insert(key, mine);
             return Ok(false);
         };
+        self.plan.freed.extend(hold);
         let due_at = debounce.due_at(there.created_at, self.now);
         let step = replace(there, self.actor, job.payload.clone(), due_at, self.now);
         self.plan.holds.insert(key, Hold { job: there.id, ..mine });
-        self.plan.answers.push(Enqueued { id: there.id, existed: true, payload_differs: false });
+        self.plan.answers.push(Enqueued::there(there.id));
         self.plan.adoptions.push((there.clone(), step));
         Ok(true)
     }
@@ -275,7 +314,7 @@ impl<'r, K: Known> Planner<'_, 'r, K> {
             Some((facts, payload))
                 if facts.asks_the_same(&job.facts) && (facts.erased || payload == job.payload.as_ref()) =>
             {
-                Ok(Some(Enqueued { id: job.id, existed: true, payload_differs: false }))
+                Ok(Some(Enqueued::there(job.id)))
             }
             Some(_) => Err(Refusal::JobExists),
         }
@@ -394,6 +433,7 @@ impl<'r, K: Known> Planner<'_, 'r, K> {
                 None => self.plan.adoptions.push((parent, step)),
             }
         }
+        self.give_way();
         // In the order of ids; two events of one job stay in theirs.
         self.plan.adoptions.sort_by_key(|(job, _)| job.id);
         self.arrange();

@@ -4,8 +4,13 @@
 //! A **lane** is a queue's jobs of one key, first in, first out by priority, due time and id. A **slot** is a job that runs
 //! or is assigned: nothing else counts, so no slot can be lost. A lease that is over keeps its slot until it is taken over.
 
+mod rule;
+
+pub use rule::{Entry, Full, LaneMode, LaneRule, Lanes};
+
+use crate::breaker::{Breaker, Broken};
 use crate::job::Job;
-use crate::limits::{self, FLOW_CONCURRENCY_MAX, FLOW_KEYS_MAX, FLOW_WEIGHT_MAX, Invalid};
+use crate::limits::{self, FLOW_CONCURRENCY_MAX, Invalid};
 use crate::name::Key;
 use crate::rate::{Rate, Rates};
 use crate::span;
@@ -13,7 +18,7 @@ use crate::status::Status;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::fmt;
 
 /// Shortest aging, in milliseconds.
@@ -66,53 +71,26 @@ pub struct QueueLimits {
     /// priority decides alone, and a low one may never be served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aging_ms: Option<i64>,
+    /// When it breaks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breaker: Option<Breaker>,
+    /// That it broke. No setting: who leads sets it and takes it away, and so does who sets its limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<Broken>,
     /// Whether it, or one of its keys, may be held: see [`LaneHold`](crate::hold::LaneHold). No setting: the first hold sets
     /// it, and a claim that finds none takes it away.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub held: bool,
 }
 
-/// Rules for the keys of a queue.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Lanes {
-    /// What holds for every key.
-    #[serde(flatten)]
-    pub each: LaneRule,
-    /// What holds for some keys instead.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub keys: BTreeMap<Key, LaneRule>,
-}
-
-/// Rules for one key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct LaneRule {
-    /// How many of its jobs run at once.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub concurrency: Option<i32>,
-    /// How many of its jobs are handed out in one turn; one when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub weight: Option<i32>,
-    /// How fast its jobs start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rate: Option<Rate>,
-}
-
-impl LaneRule {
-    fn check(self) -> Result<(), Invalid> {
-        if let Some(n) = self.concurrency {
-            limits::within("flow.lanes.concurrency", n.into(), 1, FLOW_CONCURRENCY_MAX)?;
-        }
-        if let Some(n) = self.weight {
-            limits::within("flow.lanes.weight", n.into(), 1, FLOW_WEIGHT_MAX)?;
-        }
-        self.rate.map_or(Ok(()), |rate| rate.check("flow.lanes.rate"))
-    }
-}
-
 impl QueueLimits {
     /// Whether there is a rule.
     pub fn has_rules(&self) -> bool {
-        self.concurrency.is_some() || self.rate.is_some() || self.lanes.is_some() || self.aging_ms.is_some()
+        self.concurrency.is_some()
+            || self.rate.is_some()
+            || self.lanes.is_some()
+            || self.aging_ms.is_some()
+            || self.breaker.is_some()
     }
 
     /// Whether there is neither a rule nor a hold.
@@ -141,10 +119,8 @@ impl QueueLimits {
         if let Some(ms) = self.aging_ms {
             span::within_ms("flow.aging", ms, AGING_MIN_MS, AGING_MAX_MS)?;
         }
-        let Some(lanes) = &self.lanes else { return Ok(()) };
-        lanes.each.check()?;
-        limits::count("flow.lanes.keys", lanes.keys.len(), FLOW_KEYS_MAX)?;
-        lanes.keys.values().try_for_each(|rule| rule.check())
+        self.breaker.map_or(Ok(()), Breaker::check)?;
+        self.lanes.as_ref().map_or(Ok(()), Lanes::check)
     }
 
     /// The priorities of a queue as they are looked at: one after the other, or all at once where jobs age.
@@ -179,6 +155,11 @@ impl QueueLimits {
         own.or(lanes.each.concurrency).map(i64::from)
     }
 
+    /// That the queue broke and starts no further job now.
+    pub fn broken_at(&self, held: &Held, now: Timestamp) -> Option<Broken> {
+        self.broken.filter(|broken| !broken.tries(now) || held.total() > 0)
+    }
+
     /// What a job with this key stands behind, in words; none if there is a slot for it.
     pub fn full(&self, key: Option<&Key>, held: &Held) -> Option<String> {
         if let (Some(key), Some(most)) = (key, self.lane_concurrency(key)) {
@@ -199,27 +180,23 @@ impl fmt::Display for QueueLimits {
         let mut said: Vec<String> = self.concurrency.iter().map(|n| format!("{n} at once")).collect();
         said.extend(self.rate.iter().map(ToString::to_string));
         if let Some(lanes) = &self.lanes {
-            let LaneRule { concurrency, weight, rate } = lanes.each;
+            let LaneRule { concurrency, weight, rate, backlog, full, mode } = lanes.each;
             if lanes.each == LaneRule::default() {
                 said.push("keys take turns".to_owned());
             }
             said.extend(concurrency.map(|n| format!("{n} per key")));
             said.extend(rate.map(|rate| format!("{rate} per key")));
             said.extend(weight.map(|n| format!("{n} in a turn")));
+            said.extend(backlog.map(|n| format!("{n} waiting per key, then {}", full.unwrap_or_default())));
+            said.extend(
+                mode.filter(|mode| *mode == LaneMode::Newest).map(|_| "the newest of a key".to_owned()),
+            );
         }
         said.extend(self.aging_ms.map(|ms| format!("aging {}", span::to_text(ms))));
+        said.extend(self.breaker.map(|breaker| breaker.to_string()));
         f.write_str(&said.join(", "))?;
         let keys = self.lanes.iter().flat_map(|lanes| &lanes.keys);
         keys.into_iter().try_for_each(|(key, rule)| write!(f, "; {key} {rule}"))
-    }
-}
-
-impl fmt::Display for LaneRule {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let concurrency = self.concurrency.iter().map(|n| format!("{n} at once"));
-        let rate = self.rate.iter().map(ToString::to_string);
-        let weight = self.weight.iter().map(|n| format!("{n} in a turn"));
-        f.write_str(&concurrency.chain(rate).chain(weight).collect::<Vec<_>>().join(", "))
     }
 }
 
@@ -372,6 +349,7 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
 
     fn key(text: &str) -> Key {
         Key::try_from(text).unwrap()
@@ -444,7 +422,7 @@ mod tests {
 
     #[test]
     fn rules_out_of_bounds_are_refused_by_name() {
-        let rule = |concurrency, weight| lanes(LaneRule { concurrency, weight, rate: None });
+        let rule = |concurrency, weight| lanes(LaneRule { concurrency, weight, ..LaneRule::default() });
         for (flow, field) in [
             (QueueLimits { concurrency: Some(0), ..QueueLimits::default() }, "flow.concurrency"),
             (rule(Some(0), None), "flow.lanes.concurrency"),
@@ -475,7 +453,7 @@ mod tests {
     #[test]
     fn rules_are_said_in_words() {
         let rate = |units| Some(Rate { units, per_ms: 1_000, burst: None });
-        let each = LaneRule { concurrency: Some(2), weight: None, rate: rate(5) };
+        let each = LaneRule { concurrency: Some(2), rate: rate(5), ..LaneRule::default() };
         let mut flow = QueueLimits { concurrency: Some(40), rate: rate(100), ..lanes(each) };
         assert_eq!(flow.to_string(), "40 at once, 100/s, 2 per key, 5/s per key");
         let own = LaneRule { weight: Some(3), ..LaneRule::default() };

@@ -36,6 +36,7 @@ mod apply;
 pub mod approve;
 pub mod backoff;
 pub mod blocked;
+pub mod breaker;
 pub mod bulk;
 mod canonical;
 pub mod decide;

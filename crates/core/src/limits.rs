@@ -76,6 +76,10 @@ pub const LANED_LOOK_MAX: usize = 5_000;
 pub const FLOW_CONCURRENCY_MAX: i64 = 100_000;
 /// Most jobs that a key's turn may hand out.
 pub const FLOW_WEIGHT_MAX: i64 = 1_000;
+/// Most jobs of a key that a rule lets wait: they are counted whenever another comes.
+pub const FLOW_BACKLOG_MAX: i64 = 10_000;
+/// Most jobs of a key that one newer job takes the place of; the next one goes on with the rest.
+pub const SUPERSEDED_MAX: usize = 1_000;
 /// Most units of a rate, and of its burst.
 pub const FLOW_UNITS_MAX: i64 = 1_000_000;
 /// Fastest rate, in units a second: then a unit takes 100 µs, and rounding costs at most a hundredth of the rate.

@@ -3,6 +3,7 @@
 use crate::ids::JobId;
 use crate::job::Version;
 use crate::limits::Invalid;
+use crate::name::{Key, Name};
 use crate::retention::Tombstone;
 use crate::status::Status;
 
@@ -85,6 +86,18 @@ pub enum Refusal {
     /// The flow takes no more jobs.
     #[error("the job is not an open flow; jobs are added, and it is sealed, only while it is open")]
     FlowNotOpen,
+    /// As many jobs of this key wait as may.
+    #[error(
+        "key {key} has {waiting} jobs waiting in queue {queue}, as many as may; send it again later, or leave it"
+    )]
+    LaneFull {
+        /// The queue.
+        queue: Name,
+        /// The key.
+        key: Key,
+        /// How many wait.
+        waiting: i64,
+    },
     /// The idempotency key came with another body before.
     #[error("this idempotency key was used with another body; use a new key")]
     IdempotencyKeyReused,
@@ -185,6 +198,7 @@ impl Refusal {
             Self::ParentNotFound(_) => "parent_not_found",
             Self::UpstreamNotFound(_) => "upstream_not_found",
             Self::FlowNotOpen => "flow_not_open",
+            Self::LaneFull { .. } => "lane_full",
             Self::IdempotencyKeyReused => "idempotency_key_reused",
             Self::EventTypeReserved(_) => "event_type_reserved",
             Self::LeaseRequired(_) => "lease_required",

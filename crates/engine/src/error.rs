@@ -153,9 +153,13 @@ impl HandlerError {
         self.in_doubt
     }
 
-    /// A refusal of the store that the handler's own doing brought about: trying again would only repeat it.
+    /// A refusal of the store that the handler's own doing brought about: trying again would only repeat it, unless it met a
+    /// full lane.
     pub(crate) fn refused(what: &str, refusal: &Refusal) -> Self {
-        Self::permanent(format!("{what}: {refusal}")).code(refusal.code())
+        let message = format!("{what}: {refusal}");
+        let passes = matches!(refusal, Refusal::LaneFull { .. });
+        let error = if passes { Self::retry(message) } else { Self::permanent(message) };
+        error.code(refusal.code())
     }
 
     /// From whatever a layer answered, which may be a handler's own word on its way out.

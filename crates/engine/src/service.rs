@@ -1,6 +1,7 @@
 //! The living parts that servers and workers run alike, each over a store and ignorant of the rest.
 
 mod alerts;
+mod breaker;
 mod dispatcher;
 mod feed_tail;
 mod follower;
@@ -19,6 +20,7 @@ mod sweeper;
 mod trigger_processor;
 
 pub use alerts::Alerts;
+pub use breaker::QueueBreaker;
 pub use dispatcher::Dispatcher;
 pub use feed_tail::FeedTail;
 pub use follower::{Follower, Reader, Start};

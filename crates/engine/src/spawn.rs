@@ -43,12 +43,12 @@ impl Attempt {
                 Err(refused) if refused.refusal == Refusal::JobExists && refused.index < jobs.len() => {
                     let (child, place) = (jobs.remove(refused.index), places.remove(refused.index));
                     self.check_same(&child).await?;
-                    known.push((place, Enqueued { id: child.id, existed: true, payload_differs: false }));
+                    known.push((place, Enqueued::there(child.id)));
                 }
                 Err(refused) => self.held(&format!("child {}", refused.index), Err(refused.refusal)).await?,
             }
         };
-        if answers.iter().any(|enqueued| !enqueued.existed) {
+        if answers.iter().any(|enqueued| !enqueued.existed && !enqueued.dropped) {
             self.add_children();
         }
         let mut all: Vec<(usize, Enqueued)> = places.into_iter().zip(answers).chain(known).collect();

@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use windlass_core::Who;
 use windlass_engine::Shutdown;
 use windlass_engine::service::{
-    Alerts, Dispatcher, Follower, IdleCanceller, Leader, Operations, Publishers, Publishing, Retention,
-    Scheduler, SealReader, StatsReader, Sweeper, TriggerProcessor,
+    Alerts, Dispatcher, Follower, IdleCanceller, Leader, Operations, Publishers, Publishing, QueueBreaker,
+    Retention, Scheduler, SealReader, StatsReader, Sweeper, TriggerProcessor,
 };
 use windlass_store::fresh;
 
@@ -71,8 +71,8 @@ async fn tidy(app: Arc<App>) {
 }
 
 /// Fires schedules, assigns jobs of push queues, processes kept events of triggers, adds up the feed and seals it, carries events to
-/// where subscriptions say, removes finished jobs whose time is over, cancels idle ones, carries out operations
-/// and watches alerts, while this server leads.
+/// where subscriptions say, removes finished jobs whose time is over, cancels idle ones, carries out operations, watches alerts
+/// and breaks queues whose jobs fail, while this server leads.
 async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
     let name: String = fresh::random::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
     let Ok(holder) = Who::try_from(format!("server-{name}")) else { return };
@@ -88,6 +88,7 @@ async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
     let retention = Retention::new(Arc::clone(&app.store), leader.leading(), app.archive.clone());
     let idle = IdleCanceller::new(Arc::clone(&app.store), leader.leading());
     let operations = Operations::new(Arc::clone(&app.store), leader.leading(), Arc::clone(&app.operations));
+    let breaker = QueueBreaker::new(Arc::clone(&app.store), leader.leading());
     let ending = || app.ending.clone();
     let publish = async {
         if let Some(publishing) = publishing {
@@ -105,7 +106,8 @@ async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
         retention.run(ending()),
         idle.run(ending()),
         operations.run(ending()),
-        alerts.run(ending())
+        alerts.run(ending()),
+        breaker.run(ending())
     );
     app.resigned.notify_one();
     std::future::pending().await

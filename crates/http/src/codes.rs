@@ -81,6 +81,7 @@ codes! {
     LEASE_REQUIRED "lease_required" 422 "the event type needs the holder's lease token"
     TOKEN_MALFORMED "token_malformed" 422 "the link token cannot be one"
     TOO_MANY_REQUESTS "too_many_requests" 429 "too many wrong attempts, or too much at once"
+    LANE_FULL "lane_full" 429 "as many jobs of this key wait as may"
     INTERNAL "internal" 500 "the server made a mistake"
     JOB_UNREADABLE "job_unreadable" 500 "what is stored of the job does not read back"
     ARCHIVE_UNAVAILABLE "archive_unavailable" 503 "what is asked for is in the archive, which cannot be read here"

@@ -177,7 +177,8 @@ fn late(route: &Route) -> Problem {
 /// Refused access is counted, and logged as long as nobody floods the log.
 fn note_refused(app: &App, route: &Route, who: &str, peer: Option<Peer>, problem: &Problem) {
     let code = problem.code();
-    if !matches!(code.status, 401 | 403 | 429) {
+    // A full lane says nothing about who asks.
+    if !matches!(code.status, 401 | 403 | 429) || code == codes::LANE_FULL {
         return;
     }
     app.metrics.denied(code.code);

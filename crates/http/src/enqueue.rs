@@ -34,6 +34,9 @@ pub(crate) struct EnqueuedShape {
     /// How the one that was there ended, if it was removed since and only its unique key is left.
     #[serde(skip_serializing_if = "Option::is_none")]
     outcome: Option<&'static str>,
+    /// True if it was left out, because as many jobs of its key wait as may: there is no such job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dropped: Option<bool>,
 }
 
 #[derive(Debug, Serialize)]
@@ -50,11 +53,11 @@ pub(crate) async fn enqueue(call: Call) -> Reply {
     trace(&call, &mut job);
     check(&call, &job).await?;
     let answers = send(&call, vec![job]).await?.map_err(|refused| Problem::from(refused.refusal))?;
-    let [Enqueued { id, existed, payload_differs }] = answers[..] else {
+    let [Enqueued { id, existed, payload_differs, dropped }] = answers[..] else {
         return Err(windlass_store::StoreError::Indeterminate("the store answered for no job".into()).into());
     };
-    let status = if existed { StatusCode::OK } else { StatusCode::CREATED };
-    let job = if prefers_short(&call) { None } else { visible(&call, id).await? };
+    let status = if existed || dropped { StatusCode::OK } else { StatusCode::CREATED };
+    let job = if prefers_short(&call) || dropped { None } else { visible(&call, id).await? };
     let outcome = match job {
         None if existed => call.store().purged(id, None).await?.map(|left| left.status.as_str()),
         _ => None,
@@ -62,7 +65,13 @@ pub(crate) async fn enqueue(call: Call) -> Reply {
     let job = job.map_or_else(|| JobOrId::Id { id: id.to_string() }, |job| JobOrId::Job(Box::new(job)));
     json(
         status,
-        &EnqueuedShape { job, existed, payload_differs: existed.then_some(payload_differs), outcome },
+        &EnqueuedShape {
+            job,
+            existed,
+            payload_differs: existed.then_some(payload_differs),
+            outcome,
+            dropped: dropped.then_some(true),
+        },
     )
 }
 
@@ -160,6 +169,9 @@ struct BatchItem {
     /// Whether the one that was there has another payload.
     #[serde(skip_serializing_if = "Option::is_none")]
     payload_differs: Option<bool>,
+    /// True if it was left out, because as many jobs of its key wait as may: there is no such job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dropped: Option<bool>,
 }
 
 /// `POST /v1/jobs/batch`
@@ -176,10 +188,11 @@ pub(crate) async fn batch(call: Call) -> Reply {
         jobs.push(job);
     }
     let answers = send(&call, jobs).await??;
-    let item = |Enqueued { id, existed, payload_differs }| BatchItem {
+    let item = |Enqueued { id, existed, payload_differs, dropped }| BatchItem {
         id: JobId::to_string(&id),
         existed,
         payload_differs: existed.then_some(payload_differs),
+        dropped: dropped.then_some(true),
     };
     json(StatusCode::CREATED, &BatchAnswer { results: answers.into_iter().map(item).collect() })
 }

@@ -62,6 +62,10 @@ fn handle(also: Option<Also>) -> (Option<&'static PrometheusHandle>, bool) {
         describe_gauge!("windlass_leader", "whether this process leads: 1 or 0");
         describe_gauge!("windlass_leader_epoch", "the epoch under which this process led last");
         describe_counter!("windlass_leader_changes_total", "how often this process became leader");
+        describe_counter!(
+            "windlass_queue_breaks_total",
+            "how often breakers of queues broke them or mended them"
+        );
         describe_counter!("windlass_assigned_total", "jobs of push queues that this process assigned");
         describe_counter!("windlass_access_refused_total", "requests refused for want of a right, by code");
         describe_counter!(

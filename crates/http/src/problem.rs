@@ -132,6 +132,10 @@ impl From<Refusal> for Problem {
                 problem.with("field", field).with("value", value).with("limit", limit)
             }
             Refusal::Busy => problem.header(header::RETRY_AFTER, "1"),
+            Refusal::LaneFull { queue, key, waiting } => {
+                let problem = problem.with("queue", queue.to_string()).with("key", key.to_string());
+                problem.with("waiting", waiting).header(header::RETRY_AFTER, "1")
+            }
             _ => problem,
         }
     }

@@ -97,13 +97,25 @@ fn jobs() -> Vec<Route> {
             .gives::<enqueue::EnqueuedShape>(201)
             .gives::<enqueue::EnqueuedShape>(200)
             .creates()
-            .refuses(&["job_exists", "parent_not_found", "upstream_not_found", "idempotency_key_reused"]),
+            .refuses(&[
+                "job_exists",
+                "parent_not_found",
+                "upstream_not_found",
+                "lane_full",
+                "idempotency_key_reused",
+            ]),
         post("/v1/jobs/batch", "enqueue many jobs, all or none", enqueue::batch)
             .may(P)
             .takes::<enqueue::Batch>()
             .gives::<enqueue::BatchAnswer>(201)
             .creates()
-            .refuses(&["job_exists", "parent_not_found", "upstream_not_found", "idempotency_key_reused"]),
+            .refuses(&[
+                "job_exists",
+                "parent_not_found",
+                "upstream_not_found",
+                "lane_full",
+                "idempotency_key_reused",
+            ]),
         get("/v1/jobs", "list jobs", list::jobs)
             .may(V)
             .asks(STANDING)

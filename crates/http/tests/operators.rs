@@ -2,7 +2,7 @@
 
 mod bed;
 
-use bed::{Bed, beds};
+use bed::{Bed, Place, beds};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -459,6 +459,99 @@ async fn keys_are_held_listed_and_let_go() {
         assert_eq!(bed.post(go, json!({})).await.is(200)["released"], true, "now it is the queue");
         let queue = bed.put("/v1/queues/calls", json!({ "flow": {} })).await.is(200);
         assert_eq!(queue["queue"]["flow"], Value::Null, "a hold is no rule");
+    }
+}
+
+/// F19: over HTTP a breaker is set, shown, and says why a job does not run.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_queue_says_so() {
+    let leads = |server: windlass_http::Server| server.schedules(true);
+    for place in [Place::memory(), Place::sqlite()] {
+        let bed = place.serve_with(leads).await;
+        let breaker = json!({ "errors": 1, "of": 2, "within": 60, "pause": 30 });
+        for (bad, field) in [
+            (json!({ "errors": 3, "of": 2, "within": "1m", "pause": "30s" }), "flow.breaker.errors"),
+            (json!({ "errors": 1, "of": 2, "within": "2h", "pause": "30s" }), "flow.breaker.within"),
+        ] {
+            let refused = bed.put("/v1/queues/calls", json!({ "flow": { "breaker": bad } })).await;
+            let refused = refused.refused(422, "invalid");
+            assert!(refused.to_string().contains(field), "{refused}");
+        }
+        let set = bed.put("/v1/queues/calls", json!({ "flow": { "breaker": breaker } })).await.is(200);
+        assert_eq!((&set["queue"]["flow"]["breaker"], &set["queue"]["broken"]), (&breaker, &Value::Null));
+        bed.put_job(json!({ "queue": "calls" })).await;
+        // The server leads, counts and breaks it by itself.
+        let claim = json!({ "queues": ["calls"], "worker_id": "w", "max": 1 });
+        let broken = loop {
+            let taken = bed.post("/v1/claim", claim.clone()).await.is(200)["jobs"][0].clone();
+            if let Some(id) = taken["id"].as_str() {
+                let token = &taken["lease"]["token"];
+                let failed = json!({ "lease_token": token, "error": { "code": "down" }, "permanent": true });
+                verb(&bed, id, "fail", failed).await.is(200);
+                bed.put_job(json!({ "queue": "calls" })).await;
+            }
+            let queues = bed.get("/v1/queues").await.is(200);
+            let calls =
+                queues["queues"].as_array().into_iter().flatten().find(|queue| queue["name"] == "calls");
+            let broken = calls.map(|queue| queue["broken"].clone()).unwrap_or_default();
+            if !broken.is_null() {
+                break broken;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        };
+        let job = bed.put_job(json!({ "queue": "calls" })).await;
+        assert!(broken["ended"] == broken["failed"] && broken["ended"].as_i64() >= Some(2), "{broken}");
+        assert!(broken["until"].as_str() > broken["at"].as_str(), "{broken}");
+        let blocked = bed.job(&job).await["blocked"].clone();
+        assert_eq!(blocked["reason"], "broken");
+        let by = blocked["by"].as_str().unwrap_or_default();
+        assert!(
+            by.starts_with("the breaker of the queue: ") && by.ends_with(" attempts failed"),
+            "{blocked}"
+        );
+        let audit = bed.get("/v1/audit").await.is(200)["entries"].clone();
+        assert!(audit.as_array().into_iter().flatten().any(|one| one["action"] == "queue.break"), "{audit}");
+    }
+}
+
+/// F18: over HTTP a full lane refuses, drops, or lets the newest in.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_lane_answers() {
+    for bed in beds().await {
+        let set =
+            async |lanes: Value| bed.put("/v1/queues/calls", json!({ "flow": { "lanes": lanes } })).await;
+        for (bad, field) in
+            [(json!({ "backlog": 0 }), "flow.lanes.backlog"), (json!({ "full": "drop" }), "flow.lanes.full")]
+        {
+            let refused = set(bad).await.refused(422, "invalid");
+            assert!(refused.to_string().contains(field), "{refused}");
+        }
+        set(json!({ "backlog": 1, "full": "wait" })).await.refused(422, "invalid");
+        let lanes = json!({ "backlog": 1, "keys": { "globex": { "mode": "newest", "concurrency": 1 } } });
+        let shown = set(lanes.clone()).await.is(200);
+        assert_eq!(shown["queue"]["flow"]["lanes"], lanes);
+        let job = |key: &str| json!({ "kind": "call", "queue": "calls", "key": key });
+        bed.post("/v1/jobs", job("acme")).await.is(201);
+        let answer = bed.post("/v1/jobs", job("acme")).await;
+        let wait = answer.headers.get("retry-after").cloned();
+        let refused = answer.refused(429, "lane_full");
+        assert_eq!((&refused["key"], &refused["waiting"], wait.is_some()), (&json!("acme"), &json!(1), true));
+        let many = json!({ "jobs": [job("initech"), job("acme")] });
+        let refused = bed.post("/v1/jobs/batch", many.clone()).await.refused(429, "lane_full");
+        assert_eq!(refused["index"], 1);
+        set(json!({ "backlog": 1, "full": "drop", "keys": lanes["keys"] })).await.is(200);
+        let dropped = bed.post("/v1/jobs", job("acme")).await.is(200);
+        assert_eq!((&dropped["dropped"], &dropped["existed"]), (&json!(true), &json!(false)));
+        let id = dropped["job"]["id"].as_str().expect("an id").to_owned();
+        bed.get(&format!("/v1/jobs/{id}")).await.refused(404, "not_found");
+        let results = bed.post("/v1/jobs/batch", many).await.is(201)["results"].clone();
+        assert_eq!((&results[0]["dropped"], &results[1]["dropped"]), (&Value::Null, &json!(true)));
+        let older = bed.put_job(job("globex")).await;
+        let newer = bed.put_job(job("globex")).await;
+        let shown = bed.job(&older).await;
+        assert_eq!((&shown["status"], &shown["error"]["code"]), (&json!("cancelled"), &json!("superseded")));
+        assert!(shown["error"]["message"].as_str().is_some_and(|why| why.contains(&newer)), "{shown}");
+        assert_eq!(bed.job(&newer).await["status"], "pending");
     }
 }
 

@@ -74,7 +74,7 @@ impl State {
         let flow = self.flow(&queue).filter(|_| !job.takes_slot());
         let mut rates = flow.and_then(|flow| self.rates(&queue, flow, now));
         let admits = rates.as_mut().is_none_or(|rates| rates.admits(lane, cost));
-        let closed = self.is_paused(&queue) || !self.has_slot(job) || !admits;
+        let closed = self.is_paused(&queue) || !self.has_slot(job, now) || !admits;
         let verdict = assign(job, to, closed, now)?;
         if let (Some(rates), Verdict::Step(_)) = (&mut rates, &verdict) {
             rates.pay(lane, cost);

@@ -99,7 +99,7 @@ impl State {
         if job.status.is_terminal() {
             return Err(Refusal::Finished(job.status));
         }
-        if !self.is_open(&job.queue) || !self.has_slot(job) {
+        if !self.is_open(&job.queue) || !self.has_slot(job, now) {
             return Err(Refusal::NotClaimable(job.status));
         }
         let queue = job.queue.clone();

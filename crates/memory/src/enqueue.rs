@@ -2,9 +2,10 @@
 
 use crate::state::State;
 use windlass_core::decide::seal_key;
-use windlass_core::enqueue::{Known, UniqueKey, check_size, first_answer, plan, size};
+use windlass_core::enqueue::{Ahead, Known, UniqueKey, check_size, first_answer, plan, size};
+use windlass_core::limits::SUPERSEDED_MAX;
 use windlass_core::unique::Hold;
-use windlass_core::{EventKind, Facts, Job, JobId, Payload, Refusal, Timestamp};
+use windlass_core::{EventKind, Facts, Job, JobId, Key, Lane, Name, Payload, Refusal, Timestamp};
 use windlass_store::{BatchRefusal, ClaimOne, Enqueue, EnqueueClaimed, Enqueued, EnqueuedClaimed, Remember};
 
 impl Known for State {
@@ -26,6 +27,23 @@ impl Known for State {
 
     fn is_sealed(&self, id: JobId) -> bool {
         self.entries.get(&id).is_some_and(|entry| entry.keyed(Some(&seal_key())).is_some())
+    }
+
+    fn ahead(&self, queue: &Name, key: &Key) -> Option<Ahead> {
+        let (entry, lane) = (self.flow(queue)?.entry(key)?, Some(Lane::of(key)));
+        let all = self
+            .entries
+            .values()
+            .map(|entry| &entry.job)
+            .filter(|job| job.queue == *queue && job.lane == lane);
+        let (running, mut waiting): (Vec<&Job>, Vec<&Job>) =
+            all.filter(|job| job.takes_slot() || job.stands_in_line()).partition(|job| job.takes_slot());
+        if !entry.newest {
+            return Some(Ahead::new(entry, waiting.len() as i64, Vec::new()));
+        }
+        waiting.sort_unstable_by_key(|job| (job.priority, job.due_at, job.id));
+        waiting.truncate(SUPERSEDED_MAX);
+        Some(Ahead::new(entry, waiting.len() as i64, waiting.into_iter().chain(running).cloned().collect()))
     }
 }
 
@@ -55,6 +73,14 @@ impl State {
         for (_, step) in plan.adoptions {
             self.write(step);
         }
+        self.is_ending = true;
+        for gives_way in plan.give_way {
+            let row = self.entries.get(&gives_way.job).map(|entry| &entry.job);
+            if let Some(step) = row.and_then(|row| gives_way.step(row, now)) {
+                self.write(step);
+            }
+        }
+        self.is_ending = false;
         self.ended.extend(plan.endings);
         self.follow_ends(now);
         let answers = plan.answers;
@@ -82,7 +108,7 @@ impl State {
         let enqueued = answers.into_iter().next().ok_or(Refusal::NotFound)?;
         // One that was there already is handed only to whom it was handed before.
         let mut claimed = None;
-        if !enqueued.existed && is_next
+        if !enqueued.existed && !enqueued.dropped && is_next
             || (enqueued.existed && enqueued.id == id && self.is_held_under(id, &claim, now))
         {
             claimed = self.claim_one(ClaimOne { job: id, claim }, now).ok().map(Box::new);

@@ -21,8 +21,8 @@ impl State {
     }
 
     /// Whether a job that is not held finds a slot; one that is has it.
-    pub fn has_slot(&self, job: &Job) -> bool {
-        let room = |flow: &QueueLimits| flow.has_room(job.lane, self.held_of(&job.queue, flow));
+    pub fn has_slot(&self, job: &Job, now: Timestamp) -> bool {
+        let room = |flow: &QueueLimits| flow.at(now).has_room(job.lane, self.held_of(&job.queue, flow));
         job.takes_slot() || self.flow(&job.queue).is_none_or(room)
     }
 
@@ -36,6 +36,9 @@ impl State {
         now: Timestamp,
         claimed: &mut Vec<Claimed>,
     ) {
+        if flow.is_shut(now) {
+            return;
+        }
         let most = max.min(claimed.len() + LANED_CLAIM_MAX);
         let mut rates = self.rates(queue, flow, now);
         for id in self.lost(queue, &request.kinds, now) {
@@ -45,7 +48,7 @@ impl State {
         }
         let from = request.from.unwrap_or_else(|| self.lane_places.begin(queue));
         let held = self.held_of(queue, flow);
-        let mut turns = Turns::new(flow, held, rates.clone(), from, most - claimed.len());
+        let mut turns = Turns::new(&flow.at(now), held, rates.clone(), from, most - claimed.len());
         for levels in flow.levels((PRIORITY_MIN as i32..=PRIORITY_MAX as i32).rev()) {
             if turns.wants() == 0 {
                 break;

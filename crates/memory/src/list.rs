@@ -22,6 +22,10 @@ impl State {
                 .queues
                 .get(&job.queue)
                 .and_then(|queue| queue.paused.as_ref().map(|(since, by)| (*since, by.as_str().to_owned()))),
+            broken: self
+                .flow(&job.queue)
+                .filter(|_| !job.takes_slot())
+                .and_then(|flow| flow.broken_at(&self.held_of(&job.queue, flow), now)),
             full: self
                 .flow(&job.queue)
                 .filter(|_| !job.takes_slot())

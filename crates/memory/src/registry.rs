@@ -7,8 +7,8 @@ use windlass_core::rate::WHOLE;
 use windlass_core::registry::KeyMaking;
 use windlass_core::{AccessKey, AuditEntry, Name, Queue, Refusal, Timestamp, Who, Worker};
 use windlass_store::{
-    Candidate, DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, QueueState,
-    ReadAudit, Remember, RevokeAccessKey, WriteAudit,
+    BreakQueue, Candidate, DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker,
+    QueueState, ReadAudit, Remember, RevokeAccessKey, WriteAudit,
 };
 
 /// An answer that a repeated request gets back.
@@ -31,6 +31,16 @@ impl State {
             self.tell(true);
         }
         Ok(())
+    }
+
+    /// Breaks a queue, or mends it.
+    pub fn break_queue(&mut self, request: BreakQueue, now: Timestamp) -> Result<bool, Refusal> {
+        let (term, before) = (self.terms.get(&request.term), self.queues.get(&request.queue));
+        let Some((queue, audit)) = request.decide(term, before, now)? else { return Ok(false) };
+        self.write_audit(audit, now);
+        self.queues.insert(request.queue, queue);
+        self.tell(true);
+        Ok(true)
     }
 
     /// Pauses or resumes a queue. A repeat changes nothing, not even since when it is paused.

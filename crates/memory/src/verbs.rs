@@ -154,6 +154,7 @@ verbs! {
     Registry {
         put_queue(PutQueue) -> Result<(), Refusal>;
         pause_queue(PauseQueue) -> ();
+        break_queue(BreakQueue) -> Result<bool, Refusal>;
         release_lane(ReleaseLane) -> bool;
         lanes(ListLanes) -> Vec<LaneState>;
         queues(i64) -> Vec<QueueState>;

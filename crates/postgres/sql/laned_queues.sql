@@ -1,2 +1,2 @@
--- Queues with rules.
-SELECT name FROM windlass.queues WHERE flow IS NOT NULL
+-- Queues with rules, and these.
+SELECT name, flow FROM windlass.queues WHERE flow IS NOT NULL

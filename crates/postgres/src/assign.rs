@@ -324,7 +324,7 @@ fn assign_one(
     // What is held already has its slot, and starts nothing more by this.
     let mut limited = locked.limited.get_mut(&job.queue).filter(|_| !job.takes_slot());
     let full = limited.as_mut().is_some_and(|Limited { flow, held, paying }| {
-        !flow.has_room(job.lane, held.clone()) || !paying.admits(flow.lane(job.lane), id)
+        !flow.at(now).has_room(job.lane, held.clone()) || !paying.admits(flow.lane(job.lane), id)
     });
     match decide_assign(&job, to, full || locked.paused.contains(&job.queue), now)? {
         Verdict::Already(version) => Ok(Done::Already(version)),

@@ -110,7 +110,7 @@ fn with_actors(requests: &[Arc<Enqueue>]) -> Vec<(&NewJob, &Actor)> {
 
 /// The answer for a job that is new.
 pub(crate) fn first(job: &NewJob) -> Enqueued {
-    Enqueued { id: job.id, existed: false, payload_differs: false }
+    Enqueued::new(job)
 }
 
 /// What is said of each job; nothing if it is said of none.

@@ -61,9 +61,9 @@ pub(crate) async fn claim(
     if request.max == 0 || request.queues.is_empty() {
         return Ok(Vec::new());
     }
-    let laned = positions.2.known(connections, now).await?;
-    if request.queues.iter().any(|queue| laned.contains(queue)) {
-        return claim_in_turn(connections, positions, request, &laned, now).await;
+    let ruled = positions.2.known(connections, now).await?;
+    if request.queues.iter().any(|queue| ruled.laned.contains(queue)) {
+        return claim_in_turn(connections, positions, request, &ruled.laned, now).await;
     }
     claim_plain(connections, positions, request, true, now).await
 }

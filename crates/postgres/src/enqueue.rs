@@ -9,12 +9,15 @@ use crate::batch::{self, Batcher};
 use crate::bulk_insert::{is_plain, is_plain_job};
 use crate::claim::holds;
 use crate::db::{Tx, sql, uuid};
+use crate::end::Moves;
+use crate::entry::{Entries, is_guarded};
 use crate::error::{Failure, Tried};
+use crate::lanes::Lanes;
 use crate::param::params;
 use crate::pool::Connections;
 use crate::row::{self, Ts};
 use futures_util::future::try_join_all;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use uuid::Uuid;
 use windlass_core::decide::seal_key;
@@ -37,13 +40,16 @@ pub(crate) type Calls = Batcher<Arc<Enqueue>, Answered>;
 
 pub(crate) async fn enqueue(
     connections: &Arc<Connections>,
+    lanes: &Lanes,
     calls: &Calls,
     request: Enqueue,
     now: Now,
 ) -> StoreResult<Answered> {
     granted!(check_size(size(&request.jobs)));
+    let is_guarded = is_guarded(connections, lanes, &request.jobs, now).await?;
     let request = Arc::new(request);
     if let ([job], None) = (&*request.jobs, now)
+        && !is_guarded
         && is_plain(&request)
     {
         // The horizon of a run time is ten years: any clock can tell.
@@ -58,7 +64,7 @@ pub(crate) async fn enqueue(
     connections
         .transact(now, move |tx| {
             let request = Arc::clone(&request);
-            Box::pin(async move { tx.enqueue(&request).await })
+            Box::pin(async move { tx.enqueue_into(&request, is_guarded).await })
         })
         .await
 }
@@ -66,11 +72,13 @@ pub(crate) async fn enqueue(
 /// Enqueues one job and hands it out in the same transaction; a plain job in one round trip.
 pub(crate) async fn enqueue_claimed(
     connections: &Arc<Connections>,
+    lanes: &Lanes,
     request: EnqueueClaimed,
     now: Now,
 ) -> StoreResult<Result<EnqueuedClaimed, Refusal>> {
+    let is_guarded = is_guarded(connections, lanes, std::slice::from_ref(&request.job), now).await?;
     let request = Arc::new(request);
-    if is_plain_job(&request.job) {
+    if is_plain_job(&request.job) && !is_guarded {
         // The horizon of a run time is ten years: any clock can tell.
         let about = now.unwrap_or_else(wall_clock);
         if let Err(invalid) = request.job.check(about) {
@@ -99,7 +107,15 @@ pub(crate) async fn enqueue_claimed(
 
 impl Tx<'_> {
     pub(crate) async fn enqueue(&self, request: &Enqueue) -> Tried<Answered> {
-        if is_plain(request)
+        let has_key = request.jobs.iter().any(|job| job.facts.key.is_some());
+        self.enqueue_into(request, has_key).await
+    }
+
+    /// Enqueues; into lanes whose rules may look at jobs that come, if so it is said.
+    async fn enqueue_into(&self, request: &Enqueue, is_guarded: bool) -> Tried<Answered> {
+        let entries = if is_guarded { self.lock_lanes(request).await? } else { Entries::new() };
+        if entries.is_empty()
+            && is_plain(request)
             && let Some(answered) = self.enqueue_plain(request).await?
         {
             return Ok(answered);
@@ -127,7 +143,8 @@ impl Tx<'_> {
             // Somebody else took the key meanwhile, or its job is gone.
             return Err(Failure::Raced);
         }
-        let loaded = Loaded { created: self.created_among(request).await?, holds, parents, sealed };
+        let lanes = self.ahead(entries).await?;
+        let loaded = Loaded { created: self.created_among(request).await?, holds, parents, sealed, lanes };
         let plan = granted!(plan(&loaded, request, now));
         self.carry_out(&plan, &request.actor, now).await?;
         if let Some(promise) = &request.idempotency {
@@ -147,7 +164,9 @@ impl Tx<'_> {
             Err(refused) => return Ok(Err(refused.refusal)),
         };
         // In a queue with rules somebody else may be next.
-        if !enqueued.existed && self.queue(&job.facts.queue).await?.is_some_and(|queue| queue.flow.is_some())
+        if enqueued.dropped
+            || !enqueued.existed
+                && self.queue(&job.facts.queue).await?.is_some_and(|queue| queue.flow.is_some())
         {
             return Ok(Ok(EnqueuedClaimed { enqueued, claimed: None }));
         }
@@ -259,7 +278,19 @@ impl Tx<'_> {
         for (parent, step) in &plan.adoptions {
             self.write(parent, step).await?;
         }
-        self.follow_ends(plan.endings.iter().copied().collect(), now).await
+        if plan.give_way.is_empty() && plan.endings.is_empty() {
+            return Ok(());
+        }
+        let mut moves = Moves::new(self);
+        moves.load(plan.give_way.iter().map(|gives_way| gives_way.job)).await?;
+        let mut ended = VecDeque::new();
+        for gives_way in &plan.give_way {
+            let step = moves.row(gives_way.job).and_then(|job| gives_way.step(job, now));
+            ended.extend(step.and_then(|step| moves.moves(step)));
+        }
+        ended.extend(&plan.endings);
+        moves.follow(ended, now).await?;
+        moves.write().await
     }
 
     /// Writes a new job of a graph with its first events. False if its id is taken.

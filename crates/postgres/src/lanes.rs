@@ -36,33 +36,44 @@ const WALK: i32 = 500;
 pub(crate) struct Lanes {
     places: LanePlaces,
     /// Which they are, and since when that is known.
-    known: Mutex<Option<(Instant, Arc<HashSet<Name>>)>>,
+    known: Mutex<Option<(Instant, Arc<Ruled>)>>,
     /// Claims of one queue take turns here, so that one of them at a time waits for its lock.
     turns: Mutex<HashMap<Name, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+/// Queues with rules.
+#[derive(Debug, Default)]
+pub(crate) struct Ruled {
+    /// All of them.
+    pub(crate) laned: HashSet<Name>,
+    /// Those whose rules look at jobs with a key that come.
+    pub(crate) guarded: HashSet<Name>,
 }
 
 impl Lanes {
     /// The queues with rules. With a clock of the caller's own the answer is exact.
     #[expect(clippy::disallowed_methods, reason = "measures how old a hint is, in this process only")]
-    pub(crate) async fn known(
-        &self,
-        connections: &Arc<Connections>,
-        now: Now,
-    ) -> StoreResult<Arc<HashSet<Name>>> {
-        let fresh = |(since, names): &(Instant, Arc<HashSet<Name>>)| {
-            (now.is_none() && since.elapsed() < KNOWN_FOR).then(|| Arc::clone(names))
+    pub(crate) async fn known(&self, connections: &Arc<Connections>, now: Now) -> StoreResult<Arc<Ruled>> {
+        let fresh = |(since, ruled): &(Instant, Arc<Ruled>)| {
+            (now.is_none() && since.elapsed() < KNOWN_FOR).then(|| Arc::clone(ruled))
         };
-        if let Some(names) = self.known.lock().ok().and_then(|known| known.as_ref().and_then(fresh)) {
-            return Ok(names);
+        if let Some(ruled) = self.known.lock().ok().and_then(|known| known.as_ref().and_then(fresh)) {
+            return Ok(ruled);
         }
-        let names = connections
-            .read(|db| Box::pin(db.all(sql!("laned_queues"), params![], |r| Columns::new(r, 0).text(name))))
-            .await?;
-        let names: Arc<HashSet<Name>> = Arc::new(names.into_iter().collect());
+        let read = |r: &tokio_postgres::Row| {
+            let mut c = Columns::new(r, 0);
+            let (name, flow) = (c.text(name)?, c.get::<&str>()?);
+            Ok((name, serde_json::from_str::<QueueLimits>(flow).is_ok_and(|flow| flow.asks_at_entry())))
+        };
+        let found =
+            connections.read(move |db| Box::pin(db.all(sql!("laned_queues"), params![], read))).await?;
+        let guarded =
+            found.iter().filter(|(_, is_guarded)| *is_guarded).map(|(name, _)| name.clone()).collect();
+        let ruled = Arc::new(Ruled { laned: found.into_iter().map(|(name, _)| name).collect(), guarded });
         if let Ok(mut known) = self.known.lock() {
-            *known = Some((Instant::now(), Arc::clone(&names)));
+            *known = Some((Instant::now(), Arc::clone(&ruled)));
         }
-        Ok(names)
+        Ok(ruled)
     }
 
     /// Forgets which queues have rules: one was changed.
@@ -176,7 +187,8 @@ impl Tx<'_> {
         let queue = self.lock_queue(&job.queue).await?;
         let now = self.now().await?;
         let Some(flow) = queue.and_then(|queue| queue.flow) else { return Ok(Some(now)) };
-        if !job.takes_slot() && !flow.has_room(job.lane, self.locked_slots(&job.queue, &flow).await?) {
+        if !job.takes_slot() && !flow.at(now).has_room(job.lane, self.locked_slots(&job.queue, &flow).await?)
+        {
             return Ok(None);
         }
         if starts && !self.pay_for(job, &flow, now).await? {
@@ -212,13 +224,17 @@ impl Tx<'_> {
         let now = self.now().await?;
         let set = self.without_old_holds(set, now).await?;
         let Some(flow) = &set.flow else { return Ok(Laned::Plain) };
+        if flow.is_shut(now) {
+            return Ok(Laned::Handed(handed));
+        }
         let mut paying = self.paying(queue, flow, now).await?;
         let lost = self.lost_of(queue, request, want + passed.len(), now).await?;
         self.learn_costs(&mut paying, lost.iter().copied()).await?;
         let asked = Asked { queue, flow, request, passed, now };
         self.hand_out_all(&lost, &asked, &mut paying, &mut handed).await?;
         let held = self.locked_slots(queue, flow).await?;
-        let mut turns = Turns::new(flow, held, paying.rates.clone(), from, want - handed.claimed.len());
+        let mut turns =
+            Turns::new(&flow.at(now), held, paying.rates.clone(), from, want - handed.claimed.len());
         if handed.ending.is_none() && turns.wants() > 0 {
             for levels in flow.levels(self.due_priorities(queue, now).await?) {
                 let heads = self.heads(&asked, &levels, &mut turns, &mut paying, &mut handed.slots).await?;

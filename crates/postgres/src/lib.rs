@@ -19,6 +19,7 @@ mod db;
 mod diagnostics;
 mod end;
 mod enqueue;
+mod entry;
 mod erase;
 mod error;
 mod feed;

@@ -18,8 +18,8 @@ use windlass_core::{
     AccessKey, Actor, AuditEntry, Count, Name, Queue, QueueMode, Refusal, Timestamp, Who, Worker,
 };
 use windlass_store::{
-    Candidate, DrainWorker, Idempotency, Now, PauseQueue, PutAccessKey, PutQueue, PutWorker, QueueState,
-    ReadAudit, Remember, RevokeAccessKey, WriteAudit,
+    BreakQueue, Candidate, DrainWorker, Idempotency, Now, PauseQueue, PutAccessKey, PutQueue, PutWorker,
+    QueueState, ReadAudit, Remember, RevokeAccessKey, WriteAudit,
 };
 
 fn actor(text: &str) -> Option<Actor> {
@@ -214,6 +214,19 @@ impl Tx<'_> {
             self.put_audit(&audit, now).await?;
         }
         Ok(Ok(()))
+    }
+
+    /// The leader's term first, then the queue.
+    pub(crate) async fn break_queue(&self, request: &BreakQueue) -> Tried<Result<bool, Refusal>> {
+        let term = self.share_term(&request.term).await?;
+        let before = self.lock_queue(&request.queue).await?;
+        let now = self.now().await?;
+        let decided = granted!(request.decide(term.as_ref(), before.as_ref(), now));
+        let Some((queue, audit)) = decided else { return Ok(Ok(false)) };
+        self.save_queue(&queue, before.as_ref()).await?;
+        self.mark(true);
+        self.put_audit(&audit, now).await?;
+        Ok(Ok(true))
     }
 
     pub(crate) async fn pause_queue(&self, request: &PauseQueue) -> Tried<()> {

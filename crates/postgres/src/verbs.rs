@@ -68,7 +68,7 @@ verbs! {
                 request: Enqueue,
                 now: Now,
             ) -> StoreResult<Result<Vec<Enqueued>, BatchRefusal>> {
-                enqueue::enqueue(&self.connections, &self.enqueues, request, now).await
+                enqueue::enqueue(&self.connections, &self.positions.2, &self.enqueues, request, now).await
             }
             async fn job(&self, request: JobId, now: Now) -> StoreResult<Option<JobView>> {
                 view::view(&self.connections, &self.views, request, now).await
@@ -85,7 +85,7 @@ verbs! {
                 request: EnqueueClaimed,
                 now: Now,
             ) -> StoreResult<Result<EnqueuedClaimed, Refusal>> {
-                enqueue::enqueue_claimed(&self.connections, request, now).await
+                enqueue::enqueue_claimed(&self.connections, &self.positions.2, request, now).await
             }
             async fn unassigned(&self, request: ReadUnassigned, now: Now) -> StoreResult<UnassignedPage> {
                 assign::unassigned(&self.connections, &self.positions, request, now).await
@@ -198,6 +198,7 @@ verbs! {
     }
     Registry {
         write pause_queue(PauseQueue) -> ();
+        write break_queue(BreakQueue) -> Result<bool, Refusal>;
         write release_lane(ReleaseLane) -> bool;
         write put_settings(PutSettings) -> Result<SettingsState, Refusal>;
         write put_worker(PutWorker) -> Worker;

@@ -105,6 +105,7 @@ impl Db<'_> {
             let limits = held.get(&job.queue).filter(|_| !job.takes_slot());
             let around = Surroundings {
                 paused: paused.get(&job.queue).cloned(),
+                broken: limits.and_then(|(flow, held, _)| flow.broken_at(held, now)),
                 full: limits.and_then(|(flow, held, _)| flow.full(facts.key.as_ref(), held)),
                 held: limits.and_then(|(_, _, rates)| rates.as_ref()?.held(facts.key.as_ref())),
                 rated: limits

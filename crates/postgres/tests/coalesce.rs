@@ -73,7 +73,7 @@ fn calls_at_once_share_commits() {
         let jobs: Vec<NewJob> = (0..200).map(|_| bed.job("work")).collect();
         let answers = at_once(jobs.iter().map(|job| enqueue(bed.clone(), job.clone()))).await;
         for (answer, job) in answers.into_iter().zip(&jobs) {
-            let fresh = Enqueued { id: job.id, existed: false, payload_differs: false };
+            let fresh = Enqueued { id: job.id, existed: false, payload_differs: false, dropped: false };
             assert_eq!(answer, Ok(Ok(vec![fresh])));
         }
         assert!(transactions(&hand, "job_created").await < 100);
@@ -128,7 +128,10 @@ fn a_taken_id_is_left_out_and_the_others_stay_together() {
         let answers = at_once(jobs.iter().map(|job| enqueue(bed.clone(), job.clone()))).await;
         for (answer, job) in answers.into_iter().zip(&jobs) {
             let existed = old.iter().any(|o| o.id == job.id);
-            assert_eq!(answer, Ok(Ok(vec![Enqueued { id: job.id, existed, payload_differs: false }])));
+            assert_eq!(
+                answer,
+                Ok(Ok(vec![Enqueued { id: job.id, existed, payload_differs: false, dropped: false }]))
+            );
         }
         assert!(transactions(&hand, "job_created").await - before < 100);
         invariants::check(&bed).await;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::task::JoinSet;
 use windlass_conformance::{Bed, at, completes, key, name, who};
 use windlass_core::decide::Claim;
-use windlass_core::lane::{LaneRule, Lanes};
-use windlass_core::{Actor, Lane, LeaseMs, QueueDefaults, QueueLimits, Status};
+use windlass_core::lane::{Full, LaneMode, LaneRule, Lanes};
+use windlass_core::{Actor, EventKind, Lane, LeaseMs, QueueDefaults, QueueLimits, Status};
 use windlass_postgres::Options;
 use windlass_store::{ClaimMany, ClaimOne, PutQueue, ReadFeed, fresh};
 
@@ -169,5 +169,76 @@ fn slots_that_were_removed_are_found_and_mended() {
         assert_eq!(store.mend_line().await.expect("mended"), 2);
         assert_eq!(store.out_of_line(10).await.expect("an answer"), []);
         assert_eq!(bed.claims("w", 4, at(2)).await, [], "both slots are taken");
+    });
+}
+
+/// Four processes of four producers each, single and in batches, while others claim: by the order of the log never more of a
+/// key wait than may, and of a key whose newest counts nobody but the last is left.
+#[test]
+fn processes_that_race_never_pass_a_backlog() {
+    const MOST: i64 = 4;
+    support::wait_for(async {
+        let (url, _database) = support::database().await;
+        let first = open(&url).await;
+        let each = LaneRule { backlog: Some(MOST as i32), full: Some(Full::Drop), ..LaneRule::default() };
+        let newest = LaneRule { mode: Some(LaneMode::Newest), concurrency: Some(1), ..LaneRule::default() };
+        let lanes = Some(Lanes { each, keys: [(key("n"), newest)].into() });
+        limits(&first, QueueLimits { lanes, ..QueueLimits::default() }).await;
+        let mut racers = JoinSet::new();
+        for n in 0..4 {
+            let bed = open(&url).await;
+            for m in 0..4 {
+                let (bed, of) = (bed.clone(), ["b", "n"][m % 2]);
+                racers.spawn(async move {
+                    for round in 0..15 {
+                        let job = |_| {
+                            let mut job = bed.job("work");
+                            job.id = fresh::job_id();
+                            job.facts.key = Some(key(of));
+                            job
+                        };
+                        bed.enqueue_all((0..=round % 3).map(job).collect(), None).await;
+                        if m == 0 {
+                            for held in bed.claims(&format!("w{n}"), 2, None).await {
+                                // One that was asked to stop may be cancelled by then.
+                                let _ended = bed.settles(&held, completes(), None).await;
+                            }
+                        }
+                    }
+                });
+            }
+        }
+        racers.join_all().await;
+        let (mut after, mut keys, mut waiting, mut last) = (None, BTreeMap::new(), 0, None);
+        loop {
+            let read = ReadFeed { after, limit: 1_000, payloads: false };
+            let page = first.store.feed(read, None).await.expect("the store answers").expect("a page");
+            if page.events.is_empty() {
+                break;
+            }
+            for fed in &page.events {
+                let of_b = |keys: &BTreeMap<_, bool>| i64::from(keys[&fed.event.job]);
+                match &fed.event.what {
+                    EventKind::JobCreated(facts) => {
+                        let is_b = facts.key == Some(key("b"));
+                        keys.insert(fed.event.job, is_b);
+                        waiting += of_b(&keys);
+                        assert!(waiting <= MOST, "{waiting} wait");
+                        last = if is_b { last } else { Some(fed.event.job) };
+                    }
+                    EventKind::JobClaimed => waiting -= of_b(&keys),
+                    _ => {}
+                }
+            }
+            after = Some(page.next);
+        }
+        let of_n: Vec<_> = keys.iter().filter(|(_, is_b)| !**is_b).map(|(id, _)| *id).collect();
+        assert_eq!(of_n.len(), 8 * 30, "nothing of it was dropped");
+        for id in of_n.iter().filter(|id| Some(**id) != last) {
+            let row = first.row(*id).await;
+            assert!(row.status.is_terminal(), "{row:?}");
+        }
+        let row = first.row(last.expect("a last one")).await;
+        assert!([Status::Completed, Status::Pending].contains(&row.status), "{row:?}");
     });
 }

@@ -50,6 +50,13 @@ const PLANNED: &[Planned] = &[
         &["using line_lane on line", "using jobs_pkey on jobs"],
     ),
     (
+        "lane_waiting",
+        "text, bigint, bigint",
+        "'default', 5, 100",
+        &["using line_lane on line", "using jobs_pkey on jobs"],
+    ),
+    ("lane_running", "text, bigint", "'default', 5", &["using jobs_pkey on jobs"]),
+    (
         "lost",
         "text, timestamptz, text[], bigint",
         "'default', '2026-01-01Z', '{}', 10",

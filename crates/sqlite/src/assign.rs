@@ -123,7 +123,7 @@ impl Tx<'_, '_> {
         let (lane, cost) =
             (flow.map_or(Lane::PLAIN, |flow| flow.lane(job.lane)), self.cost(rates.as_ref(), &job)?);
         let admits = rates.as_mut().is_none_or(|rates| rates.admits(lane, cost));
-        let closed = self.is_paused(&job.queue)? || !self.has_slot(&job)? || !admits;
+        let closed = self.is_paused(&job.queue)? || !self.has_slot(&job, now)? || !admits;
         match granted!(assign(&job, to, closed, now)) {
             Verdict::Already(version) => Ok(Ok(Done::Already(version))),
             Verdict::Step(step) if step.job.status == Status::Assigned => {

@@ -328,7 +328,7 @@ impl Tx<'_, '_> {
         if job.status.is_terminal() {
             return Ok(Err(Refusal::Finished(job.status)));
         }
-        if !self.is_open(&job.queue)? || !job.is_due(now) || !self.has_slot(&job)? {
+        if !self.is_open(&job.queue)? || !job.is_due(now) || !self.has_slot(&job, now)? {
             return Ok(Err(Refusal::NotClaimable(job.status)));
         }
         if let Ok(step) = decide(&job, Command::Claim(request.claim.clone()), now) {

@@ -42,7 +42,7 @@ impl Tx<'_, '_> {
     }
 
     /// Moves a job that learns of an end.
-    fn learns(
+    pub(crate) fn learns(
         &self,
         id: JobId,
         ended: &mut VecDeque<Ending>,

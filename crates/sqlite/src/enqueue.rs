@@ -4,10 +4,14 @@ use crate::append::granted;
 use crate::claim::holds;
 use crate::db::{Tx, sql};
 use crate::error::{Failure, Tried};
+use crate::row;
+use std::collections::{HashMap, VecDeque};
 use windlass_core::decide::seal_key;
-use windlass_core::enqueue::{Loaded, Plan, check_size, first_answer, plan, size};
+use windlass_core::enqueue::{Ahead, Loaded, Plan, check_size, first_answer, plan, size};
 use windlass_core::flow::waits_for_flow;
-use windlass_core::{Actor, JobId, Refusal, Timestamp};
+use windlass_core::lane::Entry;
+use windlass_core::limits::SUPERSEDED_MAX;
+use windlass_core::{Actor, JobId, Lane, Name, QueueLimits, Refusal, Timestamp};
 use windlass_store::{BatchRefusal, ClaimOne, Enqueue, EnqueueClaimed, Enqueued, EnqueuedClaimed};
 
 impl Tx<'_, '_> {
@@ -47,8 +51,8 @@ impl Tx<'_, '_> {
         // One that was there already is handed only to whom it was handed before.
         let mine = || Ok::<_, Failure>(self.job(job.id)?.is_some_and(|job| holds(&job, claim, now)));
         // In a queue with rules somebody else may be next.
-        let waits =
-            !enqueued.existed && self.queue(&job.facts.queue)?.is_some_and(|queue| queue.flow.is_some());
+        let waits = enqueued.dropped
+            || !enqueued.existed && self.queue(&job.facts.queue)?.is_some_and(|queue| queue.flow.is_some());
         if waits || enqueued.existed && (enqueued.id != job.id || !mine()?) {
             return Ok(Ok(EnqueuedClaimed { enqueued, claimed: None }));
         }
@@ -64,6 +68,7 @@ impl Tx<'_, '_> {
         let mut loaded = Loaded::default();
         // Ids begin with their time, so hardly any request needs to look up its own.
         let newest = self.newest_job()?;
+        self.load_lanes(request, &mut loaded)?;
         for job in &request.jobs {
             if newest.is_some_and(|newest| job.id <= newest)
                 && let Some(created) = self.created(job.id)?
@@ -94,6 +99,42 @@ impl Tx<'_, '_> {
         Ok(loaded)
     }
 
+    /// The lanes of the request whose rules look at jobs that come.
+    fn load_lanes(&self, request: &Enqueue, loaded: &mut Loaded) -> Tried<()> {
+        let mut flows = HashMap::new();
+        for facts in request.jobs.iter().map(|job| &job.facts) {
+            let Some(key) = &facts.key else { continue };
+            if !flows.contains_key(&facts.queue) {
+                let flow = self.queue(&facts.queue)?.and_then(|queue| queue.flow);
+                flows.insert(&facts.queue, flow.filter(QueueLimits::asks_at_entry));
+            }
+            let entry = flows.get(&facts.queue).and_then(|flow| flow.as_ref()?.entry(key));
+            let lane = (facts.queue.clone(), key.clone());
+            if let Some(entry) = entry
+                && !loaded.lanes.contains_key(&lane)
+            {
+                loaded.lanes.insert(lane, self.ahead(&facts.queue, Lane::of(key), entry)?);
+            }
+        }
+        Ok(())
+    }
+
+    fn ahead(&self, queue: &Name, lane: Lane, entry: Entry) -> Tried<Ahead> {
+        let id = |r: &rusqlite::Row<'_>| Ok(JobId::from_bytes(r.get(0)?));
+        let most = entry.backlog.unwrap_or(SUPERSEDED_MAX as i64);
+        let waiting = self.all(sql!("lane_waiting"), (queue.as_str(), lane.number(), most), id)?;
+        let mut others = Vec::new();
+        if entry.newest {
+            let running = self.all(sql!("lane_running"), (queue.as_str(), lane.number()), id)?;
+            for id in waiting.iter().chain(&running) {
+                // One that does not read back is set aside by the next claim.
+                let found = self.all(sql!("job"), [id.as_bytes()], row::readable_job)?;
+                others.extend(found.into_iter().filter(|(_, wrong)| wrong.is_none()).map(|(job, _)| job));
+            }
+        }
+        Ok(Ahead::new(entry, waiting.len() as i64, others))
+    }
+
     fn newest_job(&self) -> Tried<Option<JobId>> {
         let newest: Option<Option<[u8; 16]>> = self.one(sql!("newest_job"), (), |r| Ok(r.get(0)?))?;
         Ok(newest.flatten().map(JobId::from_bytes))
@@ -117,6 +158,11 @@ impl Tx<'_, '_> {
             self.take_key(&scope.to_text(), key.as_str(), hold)?;
         }
         plan.adoptions.iter().try_for_each(|(parent, step)| self.write(parent, step))?;
-        self.follow_ends(plan.endings.iter().copied().collect(), now)
+        let mut ended = VecDeque::new();
+        for gives_way in &plan.give_way {
+            self.learns(gives_way.job, &mut ended, |job| gives_way.step(job, now).into_iter().collect())?;
+        }
+        ended.extend(&plan.endings);
+        self.follow_ends(ended, now)
     }
 }

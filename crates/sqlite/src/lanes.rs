@@ -39,12 +39,12 @@ impl Db<'_> {
     }
 
     /// Whether a job that is not held finds a slot; one that is has it.
-    pub(crate) fn has_slot(&self, job: &Job) -> Tried<bool> {
+    pub(crate) fn has_slot(&self, job: &Job, now: Timestamp) -> Tried<bool> {
         if job.takes_slot() {
             return Ok(true);
         }
         let Some(flow) = self.queue(&job.queue)?.and_then(|queue| queue.flow) else { return Ok(true) };
-        Ok(flow.has_room(job.lane, self.slots(&job.queue, &flow)?))
+        Ok(flow.at(now).has_room(job.lane, self.slots(&job.queue, &flow)?))
     }
 }
 
@@ -61,6 +61,9 @@ impl Tx<'_, '_> {
         now: Timestamp,
         claimed: &mut Vec<Claimed>,
     ) -> Tried<()> {
+        if flow.is_shut(now) {
+            return Ok(());
+        }
         let most = max.min(claimed.len() + LANED_CLAIM_MAX);
         let (mut rates, mut costs) = (self.rates(queue, flow, now)?, Costs::default());
         let mut lost = self.all(sql!("lost"), (queue.as_str(), now.as_micros()), row::readable_job)?;
@@ -75,7 +78,7 @@ impl Tx<'_, '_> {
         }
         let from = request.from.unwrap_or_else(|| places.begin(queue));
         let held = self.slots(queue, flow)?;
-        let mut turns = Turns::new(flow, held, rates.clone(), from, most - claimed.len());
+        let mut turns = Turns::new(&flow.at(now), held, rates.clone(), from, most - claimed.len());
         for levels in flow.levels((PRIORITY_MIN as i32..=PRIORITY_MAX as i32).rev()) {
             if turns.wants() == 0 {
                 break;

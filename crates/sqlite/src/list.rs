@@ -33,15 +33,19 @@ impl Db<'_> {
         let error = self.pointed(id, job.error_version)?.and_then(|e| Some((e.payload?, e.at)));
         let queue = self.queue(&job.queue)?;
         let flow = queue.as_ref().and_then(|queue| queue.flow.as_ref()).filter(|_| !job.takes_slot());
-        let full = match flow {
-            Some(flow) => flow.full(facts.key.as_ref(), &self.slots(&job.queue, flow)?),
-            None => None,
+        let (broken, full) = match flow {
+            Some(flow) => {
+                let held = self.slots(&job.queue, flow)?;
+                (flow.broken_at(&held, now), flow.full(facts.key.as_ref(), &held))
+            }
+            None => (None, None),
         };
         let rates = match flow {
             Some(flow) => self.rates(&job.queue, flow, now)?,
             None => None,
         };
         let around = Surroundings {
+            broken,
             full,
             held: rates.as_ref().and_then(|rates| rates.held(facts.key.as_ref())),
             rated: rates.and_then(|rates| rates.behind(facts.key.as_ref(), facts.cost)),

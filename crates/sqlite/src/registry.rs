@@ -13,8 +13,8 @@ use windlass_core::{
     AccessKey, Actor, AuditEntry, Count, Name, Queue, QueueMode, Refusal, Timestamp, Who, Worker,
 };
 use windlass_store::{
-    Candidate, DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, QueueState,
-    ReadAudit, Remember, RevokeAccessKey, WriteAudit,
+    BreakQueue, Candidate, DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker,
+    QueueState, ReadAudit, Remember, RevokeAccessKey, WriteAudit,
 };
 
 fn unreadable(error: impl std::fmt::Display) -> Failure {
@@ -184,6 +184,16 @@ impl Tx<'_, '_> {
             self.write_audit(&audit, now)?;
         }
         Ok(Ok(()))
+    }
+
+    pub(crate) fn break_queue(&self, request: &BreakQueue, now: Timestamp) -> Tried<Result<bool, Refusal>> {
+        let (term, before) = (self.term(&request.term)?, self.queue(&request.queue)?);
+        let decided = granted!(request.decide(term.as_ref(), before.as_ref(), now));
+        let Some((queue, audit)) = decided else { return Ok(Ok(false)) };
+        self.save_queue(&queue)?;
+        self.hint();
+        self.write_audit(&audit, now)?;
+        Ok(Ok(true))
     }
 
     pub(crate) fn pause_queue(&self, request: &PauseQueue, now: Timestamp) -> Tried<()> {

@@ -163,6 +163,7 @@ verbs! {
     Registry {
         write put_queue(request: PutQueue) -> Result<(), Refusal>;
         write pause_queue(request: PauseQueue) -> ();
+        write break_queue(request: BreakQueue) -> Result<bool, Refusal>;
         write release_lane(request: ReleaseLane) -> bool;
         write put_settings(request: PutSettings) -> Result<SettingsState, Refusal>;
         write put_worker(request: PutWorker) -> Worker;

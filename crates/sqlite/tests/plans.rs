@@ -45,6 +45,8 @@ const SEARCHES: &[(&str, &str)] = &[
     ("assign_event", "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),
     ("list_due", "SEARCH jobs USING INDEX jobs_due (queue=? AND priority=? AND (due_at,id)>(?,?))"),
     ("queue_depth", "SEARCH jobs USING COVERING INDEX jobs_due (queue=? AND priority=? AND due_at<?)"),
+    ("lane_waiting", "SEARCH jobs USING INDEX jobs_lane (queue=? AND priority=? AND lane=? AND due_at>?)"),
+    ("lane_running", "SEARCH jobs USING INDEX jobs_worker (worker_id>?)"),
     ("overdue", "SEARCH jobs USING INDEX jobs_deadline (deadline_at<?)"),
     ("held", "SEARCH jobs USING INDEX jobs_worker (worker_id=?)"),
     ("list_of_worker", "SEARCH jobs USING INDEX jobs_worker (worker_id=? AND id>?)"),

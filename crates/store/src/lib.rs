@@ -452,6 +452,9 @@ pub trait Registry: Send + Sync {
     async fn put_queue(&self, request: PutQueue, now: Now) -> StoreResult<Result<(), Refusal>>;
     /// Pauses or resumes a queue. Audited; a repeat changes nothing.
     async fn pause_queue(&self, request: PauseQueue, now: Now) -> StoreResult<()>;
+    /// Breaks a queue with a breaker, so that nothing of it starts for a while and then one job at a time, or mends it, under a
+    /// leader's epoch. False if there is nothing to change. Audited.
+    async fn break_queue(&self, request: BreakQueue, now: Now) -> StoreResult<Result<bool, Refusal>>;
     /// Lets a key of a queue, or the queue, go at once: neither a hold nor a debt keeps it. False if nothing kept it. Audited.
     async fn release_lane(&self, request: ReleaseLane, now: Now) -> StoreResult<bool>;
     /// The keys of a queue that take turns, with what runs and waits of each; none of a queue without rules for keys.

@@ -2,6 +2,7 @@
 //! rule.
 
 pub use windlass_core::approve::{Ask, Asked, CastVote};
+pub use windlass_core::breaker::BreakQueue;
 pub use windlass_core::dispatch::{Candidate, Unassigned};
 pub use windlass_core::enqueue::{BatchRefusal, Enqueue, Enqueued};
 pub use windlass_core::erase::Erase;

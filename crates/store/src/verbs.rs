@@ -121,6 +121,7 @@ macro_rules! every_verb {
             Registry {
                 put_queue(PutQueue) -> Result<(), Refusal>;
                 pause_queue(PauseQueue) -> ();
+                break_queue(BreakQueue) -> Result<bool, Refusal>;
                 release_lane(ReleaseLane) -> bool;
                 lanes(ListLanes) -> Vec<LaneState>;
                 queues(i64) -> Vec<QueueState>;

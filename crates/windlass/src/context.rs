@@ -84,6 +84,11 @@ impl<S> Context<S> {
         self.attempt.lease_token()
     }
 
+    /// Whose job it is: the key it was enqueued with.
+    pub fn key(&self) -> Option<&str> {
+        self.attempt.facts().key.as_ref().map(|key| key.as_str())
+    }
+
     /// The job's metadata when it was claimed.
     pub fn metadata(&self) -> &Metadata {
         self.attempt.metadata()

@@ -125,9 +125,10 @@ pub use watch::{Feed, Watch};
 pub use windlass_derive::Job;
 pub use worker::{HandlerEnd, OnUnreadable, Worker};
 
+pub use windlass_core::breaker::{Attempts, Breaker, Broken};
 pub use windlass_core::flow::{Join, On};
 pub use windlass_core::hold::LaneState;
-pub use windlass_core::lane::{Lane, LaneRule, Lanes};
+pub use windlass_core::lane::{Full, Lane, LaneMode, LaneRule, Lanes};
 pub use windlass_core::limits::{self, Invalid};
 pub use windlass_core::schedule::{Missed, Overlap, Schedule, ScheduleState, Timing};
 pub use windlass_core::trigger::webhook::WebhookSecret;

@@ -137,14 +137,29 @@ pub struct QueueSettings {
     /// How many units of one key may start at once after a pause
     #[arg(long, value_name = "N", requires = "key_rate")]
     pub key_burst: Option<i32>,
+    /// How many jobs of one key may wait when another comes, up to 10000; further ones are refused, or what --full says
+    #[arg(long, value_name = "N")]
+    pub backlog: Option<i32>,
+    /// refuse: a job that comes when so many wait is refused; drop: it is left out
+    #[arg(long, value_name = "ANSWER", requires = "backlog")]
+    pub full: Option<String>,
+    /// The newest job of a key takes the place of those that wait, and the oldest that runs is asked to stop if there is no slot
+    #[arg(long)]
+    pub newest: bool,
     /// Let keys take turns, without a limit for them
     #[arg(long)]
     pub fair: bool,
     /// How much older a job must be to go before one of the next higher priority, like 5m; without it priority decides alone
     #[arg(long, value_name = "TIME")]
     pub aging: Option<Span>,
+    /// Start nothing for a while when this many attempts of so many fail within a time, like 5/10,within=1m,pause=30s; then one
+    /// job at a time until one succeeds
+    #[arg(long, value_name = "N/OF,within=TIME,pause=TIME")]
+    pub breaker: Option<String>,
     /// Remove all limits and rates
-    #[arg(long, conflicts_with_all = ["limit", "per_key", "key_limit", "weight", "rate", "key_rate", "fair", "aging"])]
+    #[arg(long, conflicts_with_all = [
+        "limit", "per_key", "key_limit", "weight", "rate", "key_rate", "fair", "aging", "backlog", "full", "newest", "breaker",
+    ])]
     pub no_limits: bool,
 }
 

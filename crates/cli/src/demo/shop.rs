@@ -1,12 +1,14 @@
 //! The demo's jobs: a small shop. An order is charged, packed and shipped, each a step that is never done twice; a mail goes
-//! out for it, and every half minute a schedule builds a report. Suppliers send events, and a trigger starts what they ask for. Banks are busy, addresses are wrong, and large orders ask a person.
+//! out for it, and every half minute a schedule builds a report. A customer gets one mail at a time. Now
+//! and then the stock is taken: shelves are counted, each by a job, and one job more waits for all of them. Suppliers send events, and a trigger starts what they ask for. Banks are busy, addresses are wrong, and large orders ask a person.
 
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::time::Duration;
 use windlass::{Client, Context, HandlerError, Job, Level, Shutdown, Worker};
+use windlass_core::lane::{LaneRule, Lanes};
 use windlass_core::wait::ApprovalStatus;
-use windlass_core::{Actor, Filter, Name, QueueDefaults, Status};
+use windlass_core::{Actor, Filter, Name, QueueDefaults, QueueLimits, Rate, Status};
 use windlass_store::{ListApprovals, PutQueue};
 
 /// The pause between two orders.
@@ -21,6 +23,10 @@ const REPORTS: &str = "reports";
 const DELIVERIES: &str = "delivery-arrived";
 /// Every how many orders a delivery comes.
 const DELIVERY_EVERY: u64 = 5;
+/// Every how many orders the stock is taken.
+const STOCK_EVERY: u64 = 6;
+/// The shelves.
+const SHELVES: [&str; 3] = ["tea", "rope", "lamps"];
 /// The most orders that wait for a person: nobody should come back to thousands.
 pub const ASKED_MOST: usize = 3;
 /// The most dead letters that the shop makes.
@@ -64,6 +70,28 @@ impl Job for BuildReport {
     type Output = String;
 }
 
+#[derive(Debug, Serialize, Deserialize)]
+struct CountShelf {
+    shelf: String,
+}
+
+impl Job for CountShelf {
+    const KIND: &str = "stock.count";
+    const QUEUE: &str = "reports";
+    type Output = u64;
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct AddUpStock {
+    order: u64,
+}
+
+impl Job for AddUpStock {
+    const KIND: &str = "stock.add-up";
+    const QUEUE: &str = "reports";
+    type Output = u64;
+}
+
 /// A worker for all of them.
 pub fn worker(client: Client) -> Worker {
     Worker::new(client)
@@ -75,6 +103,8 @@ pub fn worker(client: Client) -> Worker {
         .handle(fulfil)
         .handle(send_email)
         .handle(report)
+        .handle(count_shelf)
+        .handle(add_up_stock)
 }
 
 /// Where orders come from.
@@ -124,6 +154,9 @@ impl<'a> Shop<'a> {
             _ => {}
         }
         self.client.enqueue(wish).unique(&format!("order:{order}")).tag("shop").await?;
+        if order.is_multiple_of(STOCK_EVERY) {
+            self.take_stock(order).await?;
+        }
         if order.is_multiple_of(DELIVERY_EVERY) {
             let delivery = json!({ "supplier": "north", "parcels": order % 7 + 1 });
             // Suppliers are not sure that they were heard, and say everything twice.
@@ -136,6 +169,20 @@ impl<'a> Shop<'a> {
             }
         }
         Ok(())
+    }
+
+    /// A flow: every shelf is counted by a job of its own, and what they found is added up.
+    async fn take_stock(&self, order: u64) -> windlass::Result<()> {
+        let flow = self.client.flow();
+        let counted = SHELVES.map(|shelf| {
+            let job = self.client.enqueue(CountShelf { shelf: shelf.to_owned() }).tag("shop");
+            flow.add(shelf, job)
+        });
+        let sum = flow.add("sum", self.client.enqueue(AddUpStock { order }).tag("shop"));
+        for shelf in &counted {
+            sum.after(shelf);
+        }
+        flow.start().await.map(|_| ())
     }
 
     async fn asked(&self) -> windlass::Result<usize> {
@@ -186,10 +233,17 @@ async fn set_queues(client: &Client) -> windlass::Result<()> {
         }
         let (max_retries, timeout_ms) = (Some(max_retries), Some(timeout_ms));
         let defaults = QueueDefaults { max_retries, timeout_ms, ..QueueDefaults::default() };
-        client
-            .store()
-            .put_queue(PutQueue { flow: None, name, defaults, mode: None, actor: Actor::api() }, None)
-            .await??;
+        // A customer gets one mail at a time, and the mail server five in a second.
+        let flow = (queue == "mail").then(|| QueueLimits {
+            rate: Some(Rate { units: 5, per_ms: 1_000, burst: None }),
+            lanes: Some(Lanes {
+                each: LaneRule { concurrency: Some(1), ..LaneRule::default() },
+                ..Lanes::default()
+            }),
+            ..QueueLimits::default()
+        });
+        let actor = Actor::api();
+        client.store().put_queue(PutQueue { flow, name, defaults, mode: None, actor }, None).await??;
     }
     Ok(())
 }
@@ -227,12 +281,10 @@ async fn fulfil(job: FulfilOrder, ctx: Context) -> Result<String, HandlerError> 
         return Err(HandlerError::permanent(message).code("address_unknown"));
     }
     ctx.step("ship", || toil(1_100)).await?;
-    let mail = SendEmail {
-        to: format!("customer-{}@example.org", order % 50),
-        subject: format!("your order {order}"),
-    };
-    // The key makes a repeated attempt send it once.
-    ctx.client().enqueue(mail).unique(&format!("mail:{order}")).tag("shop").await?;
+    let to = format!("customer-{}@example.org", order % 50);
+    let mail = SendEmail { to: to.clone(), subject: format!("your order {order}") };
+    // The unique key makes a repeated attempt send it once; the other one says whose mail it is.
+    ctx.client().enqueue(mail).key(&to).unique(&format!("mail:{order}")).tag("shop").await?;
     ctx.progress(100, "shipped").await?;
     Ok(charged)
 }
@@ -252,4 +304,19 @@ async fn report(job: BuildReport, ctx: Context) -> Result<String, HandlerError> 
         ctx.progress(u8::try_from(n + 1).unwrap_or(4) * 25, stage).await?;
     }
     Ok(format!("report of {}", job.of))
+}
+
+async fn count_shelf(job: CountShelf, ctx: Context) -> Result<u64, HandlerError> {
+    toil(400).await?;
+    let found = 10 + job.shelf.len() as u64;
+    ctx.log(format!("{found} on the shelf of {}", job.shelf)).await?;
+    Ok(found)
+}
+
+async fn add_up_stock(_job: AddUpStock, ctx: Context) -> Result<u64, HandlerError> {
+    let mut all = 0;
+    for shelf in SHELVES {
+        all += ctx.upstream::<u64>(shelf).await?;
+    }
+    Ok(all)
 }

@@ -49,6 +49,12 @@ async fn of_queue(
     (now, late_ms): (Timestamp, i64),
 ) -> Outcome<Vec<Finding>> {
     let name = &state.queue.name;
+    if let Some(broken) = state.queue.flow.as_ref().and_then(|flow| flow.broken) {
+        let found = format!("{name} is broken since {}: {broken}", broken.at);
+        let fix =
+            "mend what its jobs need: one is tried at a time, and the first that succeeds opens the queue";
+        return Ok(vec![problem("queues", found, fix)]);
+    }
     if state.due.n == 0 {
         return Ok(Vec::new());
     }
@@ -104,7 +110,7 @@ fn of_requires(queue: &Name, due: &[Listed], workers: &[Worker], now: Timestamp)
     ))
 }
 
-/// Somebody must lead where there are schedules or push queues.
+/// Somebody must lead where there are schedules, push queues or queues with a breaker.
 async fn of_leader(
     store: &Arc<dyn Store>,
     queues: &[QueueState],
@@ -118,6 +124,9 @@ async fn of_leader(
         "jobs of push queues are assigned"
     } else if !store.schedules((), None).await?.is_empty() {
         "schedules fire"
+    } else if queues.iter().any(|state| state.queue.flow.as_ref().is_some_and(|flow| flow.breaker.is_some()))
+    {
+        "breakers of queues act"
     } else {
         return Ok(None);
     };

@@ -81,7 +81,16 @@ fn of_queues(queues: &[Value], workers: &[Value], (now, late_ms): (Timestamp, i6
         worker["live"] == true && worker["draining"] != true && list(worker, "queues").contains(queue)
     };
     let mut findings = Vec::new();
-    for queue in queues.iter().filter(|queue| queue["due"].as_i64() > Some(0)) {
+    for (queue, broken) in queues.iter().map(|queue| (queue, &queue["broken"])).filter(|(_, b)| !b.is_null())
+    {
+        let (name, failed, ended) = (text(&queue["name"]), text(&broken["failed"]), text(&broken["ended"]));
+        let found =
+            format!("{name} is broken since {}: {failed} of {ended} attempts failed", text(&broken["at"]));
+        let fix =
+            "mend what its jobs need: one is tried at a time, and the first that succeeds opens the queue";
+        findings.push(problem("queues", found, fix));
+    }
+    for queue in queues.iter().filter(|queue| queue["broken"].is_null() && queue["due"].as_i64() > Some(0)) {
         let (name, due) = (text(&queue["name"]), text(&queue["due"]));
         let oldest = Timestamp::parse("time", queue["oldest_due_at"].as_str().unwrap_or_default()).ok();
         let is_late = |times: i64| oldest.is_some_and(|at| at.plus_ms(late_ms.saturating_mul(times)) < now);

@@ -5,7 +5,7 @@ use windlass_core::decide::Claim;
 use windlass_core::event::{Event, EventKind};
 use windlass_core::limits::Invalid;
 use windlass_core::{
-    Actor, Answer, Backoff, Done, Facts, Job, JobId, Lease, LeaseMs, Name, Outcome, Refusal, Status,
+    Actor, Answer, Backoff, Done, Facts, Job, JobId, Key, Lease, LeaseMs, Name, Outcome, Refusal, Status,
     Timestamp, Token, Who,
 };
 use windlass_http::wire::claim::{ClaimedJobs, RenewedLease};
@@ -42,6 +42,8 @@ fn resolve(shown: JobShape, asked: LeaseMs) -> Result<Claimed, Invalid> {
     facts.backoff = shown.backoff.as_ref().map(Backoff::from);
     facts.agent_id = shown.agent_id.map(|id| Who::parse("agent_id", id)).transpose()?;
     facts.parent_id = shown.parent_id.as_deref().map(JobId::parse).transpose()?;
+    facts.key = shown.key.map(|key| Key::parse("key", key)).transpose()?;
+    facts.cost = shown.cost.unwrap_or(facts.cost);
     facts.tags = shown.tags.iter().map(|tag| Name::parse("tags", tag)).collect::<Result<_, _>>()?;
     let born = Event {
         job: id,

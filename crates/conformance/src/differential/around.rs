@@ -5,15 +5,22 @@ use super::plan::{Act, KeyLimits, Limits};
 use super::twins::{Twins, at_place, both, lane_key};
 use crate::{name, who};
 use windlass_core::decide::Claim;
-use windlass_core::lane::{LaneRule, Lanes};
+use windlass_core::lane::{Full, LaneMode, LaneRule, Lanes};
 use windlass_core::{LeaseMs, QueueDefaults, QueueLimits, QueueMode, Rate, Version};
 use windlass_store::*;
 
 /// Rules for each key, and a weight of one key's own.
-fn lane_rules(KeyLimits { concurrency, rate: drawn, weight }: &KeyLimits) -> Lanes {
+fn lane_rules(KeyLimits { concurrency, rate: drawn, weight, backlog, newest }: &KeyLimits) -> Lanes {
     let own = LaneRule { weight: Some(*weight), ..LaneRule::default() };
     let keys = lane_key(0).into_iter().map(|key| (key, own)).collect();
-    let each = LaneRule { concurrency: *concurrency, weight: None, rate: drawn.map(rate) };
+    let each = LaneRule {
+        concurrency: *concurrency,
+        weight: None,
+        rate: drawn.map(rate),
+        backlog: backlog.map(|(n, _)| n),
+        full: backlog.map(|(_, drops)| if drops { Full::Drop } else { Full::Refuse }),
+        mode: newest.then_some(LaneMode::Newest),
+    };
     Lanes { each, keys }
 }
 
@@ -157,7 +164,7 @@ impl Twins {
                         rate: drawn.map(rate),
                         lanes: lanes.as_ref().map(lane_rules),
                         aging_ms: *aging_ms,
-                        held: false,
+                        ..QueueLimits::default()
                     });
                 let mode = Some(if *push { QueueMode::Push } else { QueueMode::Pull });
                 let answer =

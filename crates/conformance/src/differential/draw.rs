@@ -190,11 +190,16 @@ pub fn on_waits() -> BoxedStrategy<Act> {
 /// Limits: of the queue, of each key with the weight of one, or none.
 fn flow() -> impl Strategy<Value = Limits> {
     let rate = || weighted(0.3, (1..5i32, 1..5i32));
-    let lanes = (weighted(0.7, 1..3i32), rate(), 1..3i32).prop_map(|(concurrency, rate, weight)| KeyLimits {
-        concurrency,
-        rate,
-        weight,
-    });
+    let backlog = weighted(0.3, (1..4i32, proptest::bool::ANY));
+    let lanes = (weighted(0.7, 1..3i32), rate(), 1..3i32, backlog, proptest::bool::weighted(0.2)).prop_map(
+        |(concurrency, rate, weight, backlog, newest)| KeyLimits {
+            concurrency,
+            rate,
+            weight,
+            backlog,
+            newest,
+        },
+    );
     let aging = weighted(0.3, 1_000..3_000i64);
     (weighted(0.4, 1..4i32), rate(), weighted(0.6, lanes), aging)
         .prop_map(|(concurrency, rate, lanes, aging_ms)| Limits { concurrency, rate, lanes, aging_ms })

@@ -75,6 +75,9 @@ pub struct KeyLimits {
     pub concurrency: Option<i32>,
     pub rate: Option<(i32, i32)>,
     pub weight: i32,
+    /// How many may wait, and whether further ones are dropped.
+    pub backlog: Option<(i32, bool)>,
+    pub newest: bool,
 }
 
 /// How an attempt ends.

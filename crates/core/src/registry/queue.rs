@@ -133,9 +133,10 @@ impl PutQueue {
         self.defaults.check()?;
         self.flow.as_ref().map_or(Ok(()), QueueLimits::check)?;
         let queue = before.cloned().unwrap_or_else(|| Queue::new(self.name.clone()));
-        // What is held stays held, whatever the rules are.
+        // What is held stays held, whatever the rules are; what broke is whole once they are set.
         let held = queue.flow.as_ref().is_some_and(|flow| flow.held);
-        let rules = self.flow.clone().or_else(|| queue.flow.clone()).unwrap_or_default();
+        let set = self.flow.clone().map(|flow| QueueLimits { broken: None, ..flow });
+        let rules = set.or_else(|| queue.flow.clone()).unwrap_or_default();
         let flow = Some(QueueLimits { held, ..rules }).filter(|flow| !flow.is_empty());
         let after = Queue { defaults: self.defaults, mode: self.mode.unwrap_or(queue.mode), flow, ..queue };
         if before == Some(&after) {
@@ -147,6 +148,7 @@ impl PutQueue {
                 settings.insert("mode".to_owned(), queue.mode.as_str().into());
             }
             if let (Some(settings), Some(flow)) = (settings.as_object_mut(), queue.without_holds().flow) {
+                let flow = QueueLimits { broken: None, ..flow };
                 settings.insert("flow".to_owned(), serde_json::to_value(flow).unwrap_or_default());
             }
             settings

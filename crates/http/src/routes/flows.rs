@@ -14,7 +14,7 @@ pub(super) fn routes() -> Vec<Route> {
             .takes::<wire::flow::FlowBody>()
             .gives::<wire::flow::MadeFlow>(201)
             .creates()
-            .refuses(&["job_exists", "upstream_not_found", "idempotency_key_reused"]),
+            .refuses(&["job_exists", "upstream_not_found", "lane_full", "idempotency_key_reused"]),
         post("/v1/jobs/{id}/children", "add jobs to an open flow, all or none", flows::children)
             .may(P)
             .takes::<wire::flow::NodesBody>()

@@ -205,7 +205,7 @@ pub struct ErrorShape {
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Blocked)]
 pub struct BlockedShape {
-    /// `paused`, `not_due`, `limit`, `held`, `rate`, `no_worker`, `waiting`, `upstream`, `assigned`, `cancelling`.
+    /// `paused`, `not_due`, `broken`, `limit`, `held`, `rate`, `no_worker`, `waiting`, `upstream`, `assigned`, `cancelling`.
     pub reason: String,
     /// Since when.
     pub since: Time,

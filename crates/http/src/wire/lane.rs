@@ -5,11 +5,12 @@ use super::time::{Span, Time};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
+use windlass_core::breaker::{Breaker, Broken};
 use windlass_core::hold::LaneState;
-use windlass_core::lane::{LaneRule, Lanes};
+use windlass_core::lane::{Full, LaneMode, LaneRule, Lanes};
 use windlass_core::{Invalid, Key, QueueLimits, Rate};
 
-two_way!(LimitsShape, LanesShape, LaneShape, RateShape, LetGoBody);
+two_way!(LimitsShape, LanesShape, LaneShape, RateShape, BreakerShape, LetGoBody);
 
 /// Limits of a queue. They hold across all workers, and are in force with the next claim.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
@@ -30,6 +31,58 @@ pub struct LimitsShape {
     /// priority decides alone, and a low one may never be served.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aging: Option<Span>,
+    /// When it breaks: nothing of it starts for a while, then one job at a time until one succeeds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breaker: Option<BreakerShape>,
+}
+
+/// When a queue breaks: `errors` of `of` attempts that ended `within` a span failed, or a larger part of more.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schema(as = Breaker)]
+pub struct BreakerShape {
+    /// How many of `of` must fail.
+    #[schema(minimum = 1, maximum = 10000)]
+    pub errors: i32,
+    /// With fewer attempts than that nothing is decided.
+    #[schema(minimum = 1, maximum = 10000)]
+    pub of: i32,
+    /// In which time, between a second and an hour.
+    pub within: Span,
+    /// For how long nothing starts then, between a second and a day.
+    pub pause: Span,
+}
+
+/// That a queue broke.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, ToSchema)]
+#[schema(as = Broken)]
+pub struct BrokenShape {
+    /// Since when.
+    pub at: Time,
+    /// Until then nothing starts; from then on one job at a time is tried until one succeeds.
+    pub until: Time,
+    /// How many attempts were counted.
+    pub ended: i64,
+    /// How many of them failed or took too long.
+    pub failed: i64,
+}
+
+impl From<Broken> for BrokenShape {
+    fn from(Broken { at, until, count }: Broken) -> Self {
+        Self { at: Time(at), until: Time(until), ended: count.ended, failed: count.failed }
+    }
+}
+
+impl From<Breaker> for BreakerShape {
+    fn from(Breaker { errors, of, within_ms, pause_ms }: Breaker) -> Self {
+        Self { errors, of, within: Span::from_ms(within_ms), pause: Span::from_ms(pause_ms) }
+    }
+}
+
+impl From<BreakerShape> for Breaker {
+    fn from(BreakerShape { errors, of, within, pause }: BreakerShape) -> Self {
+        Self { errors, of, within_ms: within.ms(), pause_ms: pause.ms() }
+    }
 }
 
 /// Rules for the keys of a queue.
@@ -48,6 +101,19 @@ pub struct LanesShape {
     /// How fast the jobs of one key start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateShape>,
+    /// How many jobs of one key may stand in line, due or not, when another comes, 1 to 10,000; any number when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 10000)]
+    pub backlog: Option<i32>,
+    /// What becomes of a job that comes when so many wait: `refuse` (429 `lane_full`), as when left out, or `drop`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub full: Option<Full>,
+    /// `wait`, as when left out, or `newest`: a job that comes cancels those of its key that stand in line (`superseded`), and
+    /// asks the oldest that runs to stop if there is no slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub mode: Option<LaneMode>,
     /// What holds for some keys instead, at most 1,000.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub keys: BTreeMap<String, LaneShape>,
@@ -69,6 +135,19 @@ pub struct LaneShape {
     /// How fast its jobs start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate: Option<RateShape>,
+    /// How many of its jobs may stand in line, due or not, when another comes, 1 to 10,000; any number when left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 10000)]
+    pub backlog: Option<i32>,
+    /// What becomes of a job that comes when so many wait: `refuse` (429 `lane_full`), as when left out, or `drop`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub full: Option<Full>,
+    /// `wait`, as when left out, or `newest`: a job that comes cancels those of its key that stand in line (`superseded`), and
+    /// asks the oldest that runs to stop if there is no slot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub mode: Option<LaneMode>,
 }
 
 /// So many units per period; a start takes as many as the job costs. No period sees starts of more than `units` and `burst`.
@@ -160,14 +239,14 @@ impl From<RateShape> for Rate {
 }
 
 impl From<LaneRule> for LaneShape {
-    fn from(LaneRule { concurrency, weight, rate }: LaneRule) -> Self {
-        Self { concurrency, weight, rate: rate.map(RateShape::from) }
+    fn from(LaneRule { concurrency, weight, rate, backlog, full, mode }: LaneRule) -> Self {
+        Self { concurrency, weight, rate: rate.map(RateShape::from), backlog, full, mode }
     }
 }
 
 impl From<LaneShape> for LaneRule {
-    fn from(LaneShape { concurrency, weight, rate }: LaneShape) -> Self {
-        Self { concurrency, weight, rate: rate.map(Rate::from) }
+    fn from(LaneShape { concurrency, weight, rate, backlog, full, mode }: LaneShape) -> Self {
+        Self { concurrency, weight, rate: rate.map(Rate::from), backlog, full, mode }
     }
 }
 
@@ -178,29 +257,31 @@ impl From<&QueueLimits> for LimitsShape {
             rate: flow.rate.map(RateShape::from),
             lanes: flow.lanes.as_ref().map(LanesShape::from),
             aging: flow.aging_ms.map(Span::from_ms),
+            breaker: flow.breaker.map(BreakerShape::from),
         }
     }
 }
 
 impl From<&Lanes> for LanesShape {
     fn from(lanes: &Lanes) -> Self {
-        let LaneShape { concurrency, weight, rate } = lanes.each.into();
+        let LaneShape { concurrency, weight, rate, backlog, full, mode } = lanes.each.into();
         let keys = lanes.keys.iter().map(|(key, rule)| (key.to_string(), (*rule).into()));
-        Self { concurrency, weight, rate, keys: keys.collect() }
+        Self { concurrency, weight, rate, backlog, full, mode, keys: keys.collect() }
     }
 }
 
 impl TryFrom<LimitsShape> for QueueLimits {
     type Error = Invalid;
     fn try_from(shape: LimitsShape) -> Result<Self, Invalid> {
-        let LimitsShape { concurrency, rate, lanes, aging } = shape;
+        let LimitsShape { concurrency, rate, lanes, aging, breaker } = shape;
         let lanes = lanes.map(Lanes::try_from).transpose()?;
         Ok(Self {
             concurrency,
             rate: rate.map(Rate::from),
             lanes,
             aging_ms: aging.map(Span::ms),
-            held: false,
+            breaker: breaker.map(Breaker::from),
+            ..Self::default()
         })
     }
 }
@@ -208,9 +289,9 @@ impl TryFrom<LimitsShape> for QueueLimits {
 impl TryFrom<LanesShape> for Lanes {
     type Error = Invalid;
     fn try_from(shape: LanesShape) -> Result<Self, Invalid> {
-        let LanesShape { concurrency, weight, rate, keys } = shape;
+        let LanesShape { concurrency, weight, rate, backlog, full, mode, keys } = shape;
         let keys = keys.into_iter().map(|(key, rule)| Ok((Key::parse("flow.lanes.keys", key)?, rule.into())));
-        let each = LaneShape { concurrency, weight, rate }.into();
+        let each = LaneShape { concurrency, weight, rate, backlog, full, mode }.into();
         Ok(Self { each, keys: keys.collect::<Result<_, Invalid>>()? })
     }
 }

@@ -1,6 +1,6 @@
 //! What surrounds jobs, as users see it: queues, workers, audit entries, access keys.
 
-use super::lane::LimitsShape;
+use super::lane::{BrokenShape, LimitsShape};
 use super::time::{Span, Time};
 use crate::route::role_word;
 use serde::{Deserialize, Serialize};
@@ -31,6 +31,9 @@ pub struct QueueShape {
     /// Until when it is held as a whole, because what a job of it calls takes no more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_until: Option<Time>,
+    /// That its breaker keeps its jobs from starting, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<BrokenShape>,
     /// Its limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<LimitsShape>,
@@ -132,6 +135,7 @@ impl QueueShape {
             },
             mode: mode.as_str().to_owned(),
             held_until: held_until.map(Time),
+            broken: flow.as_ref().and_then(|flow| flow.broken).map(BrokenShape::from),
             flow: flow.as_ref().filter(|flow| flow.has_rules()).map(LimitsShape::from),
             rates,
         }

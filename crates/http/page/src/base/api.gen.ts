@@ -165,6 +165,8 @@ export interface components {
             payload_differs?: boolean | null;
             /** @description How the one that was there ended, if it was removed since and only its unique key is left. */
             outcome?: string | null;
+            /** @description True if it was left out, because as many jobs of its key wait as may: there is no such job. */
+            dropped?: boolean | null;
         };
         /** @description A job: where it stands and what it was given. */
         Job: {
@@ -351,7 +353,7 @@ export interface components {
         };
         /** @description Why a job is not running. */
         Blocked: {
-            /** @description `paused`, `not_due`, `limit`, `held`, `rate`, `no_worker`, `waiting`, `upstream`, `assigned`, `cancelling`. */
+            /** @description `paused`, `not_due`, `broken`, `limit`, `held`, `rate`, `no_worker`, `waiting`, `upstream`, `assigned`, `cancelling`. */
             reason: string;
             /** @description Since when. */
             since: components["schemas"]["Time"];
@@ -390,6 +392,8 @@ export interface components {
             existed: boolean;
             /** @description Whether the one that was there has another payload. */
             payload_differs?: boolean | null;
+            /** @description True if it was left out, because as many jobs of its key wait as may: there is no such job. */
+            dropped?: boolean | null;
         };
         /** @description A page of jobs. It may be short: only a missing cursor is the end. */
         Jobs: {
@@ -1243,6 +1247,7 @@ export interface components {
             /** @description How its jobs reach workers: `pull` or `push`. */
             mode: string;
             held_until?: components["schemas"]["Time"] | null;
+            broken?: components["schemas"]["Broken"] | null;
             flow?: components["schemas"]["QueueLimits"] | null;
             /** @description What happened in the last minute, as far as this server saw it. */
             rates: components["schemas"]["Rates"];
@@ -1266,6 +1271,23 @@ export interface components {
             grace?: components["schemas"]["Span"] | null;
             backoff?: components["schemas"]["Backoff"] | null;
         };
+        /** @description That a queue broke. */
+        Broken: {
+            /** @description Since when. */
+            at: components["schemas"]["Time"];
+            /** @description Until then nothing starts; from then on one job at a time is tried until one succeeds. */
+            until: components["schemas"]["Time"];
+            /**
+             * Format: int64
+             * @description How many attempts were counted.
+             */
+            ended: number;
+            /**
+             * Format: int64
+             * @description How many of them failed or took too long.
+             */
+            failed: number;
+        };
         /** @description Limits of a queue. They hold across all workers, and are in force with the next claim. */
         QueueLimits: {
             /**
@@ -1276,6 +1298,7 @@ export interface components {
             rate?: components["schemas"]["Rate"] | null;
             lanes?: components["schemas"]["Lanes"] | null;
             aging?: components["schemas"]["Span"] | null;
+            breaker?: components["schemas"]["Breaker"] | null;
         };
         /** @description Events of the last minute, per second. */
         Rates: {
@@ -1328,10 +1351,39 @@ export interface components {
              */
             weight?: number | null;
             rate?: components["schemas"]["Rate"] | null;
+            /**
+             * Format: int32
+             * @description How many jobs of one key may stand in line, due or not, when another comes, 1 to 10,000; any number when left out.
+             */
+            backlog?: number | null;
+            /** @description What becomes of a job that comes when so many wait: `refuse` (429 `lane_full`), as when left out, or `drop`. */
+            full?: string | null;
+            /**
+             * @description `wait`, as when left out, or `newest`: a job that comes cancels those of its key that stand in line (`superseded`), and
+             *     asks the oldest that runs to stop if there is no slot.
+             */
+            mode?: string | null;
             /** @description What holds for some keys instead, at most 1,000. */
             keys?: {
                 [key: string]: components["schemas"]["Lane"];
             };
+        };
+        /** @description When a queue breaks: `errors` of `of` attempts that ended `within` a span failed, or a larger part of more. */
+        Breaker: {
+            /**
+             * Format: int32
+             * @description How many of `of` must fail.
+             */
+            errors: number;
+            /**
+             * Format: int32
+             * @description With fewer attempts than that nothing is decided.
+             */
+            of: number;
+            /** @description In which time, between a second and an hour. */
+            within: components["schemas"]["Span"];
+            /** @description For how long nothing starts then, between a second and a day. */
+            pause: components["schemas"]["Span"];
         };
         /** @description Rules for one key. */
         Lane: {
@@ -1346,6 +1398,18 @@ export interface components {
              */
             weight?: number | null;
             rate?: components["schemas"]["Rate"] | null;
+            /**
+             * Format: int32
+             * @description How many of its jobs may stand in line, due or not, when another comes, 1 to 10,000; any number when left out.
+             */
+            backlog?: number | null;
+            /** @description What becomes of a job that comes when so many wait: `refuse` (429 `lane_full`), as when left out, or `drop`. */
+            full?: string | null;
+            /**
+             * @description `wait`, as when left out, or `newest`: a job that comes cancels those of its key that stand in line (`superseded`), and
+             *     asks the oldest that runs to stop if there is no slot.
+             */
+            mode?: string | null;
         };
         /**
          * @description What a queue's jobs fall back to, and how they reach workers. What is left out is unset; mode and limits stay as
