@@ -28,7 +28,7 @@ pub async fn run(args: ServeArgs, settings: &Settings, out: &Out) -> Outcome {
     let mut server =
         Server::new(Arc::clone(client.store())).default_lease(settings.lease_ms()).schedules(true);
     server = server.publishers(Arc::new(Targets::new()?));
-    if let Some(archive) = settings.archive() {
+    if let Some(archive) = settings.archive()? {
         server = server.archive(archive);
     }
     let listener = server.listen(address_of(&args.listen).as_str()).await.map_err(not_listening)?;
