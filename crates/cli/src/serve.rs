@@ -27,7 +27,8 @@ pub async fn run(args: ServeArgs, settings: &Settings, out: &Out) -> Outcome {
     }
     let mut server =
         Server::new(Arc::clone(client.store())).default_lease(settings.lease_ms()).schedules(true);
-    server = server.publishers(Arc::new(Targets::new()?));
+    let targets = Arc::new(Targets::new()?);
+    server = server.publishers(Arc::clone(&targets) as Arc<_>).endpoints(targets);
     if let Some(archive) = settings.archive()? {
         server = server.archive(archive);
     }

@@ -1,6 +1,7 @@
 //! The living parts that servers and workers run alike, each over a store and ignorant of the rest.
 
 mod dispatcher;
+mod endpoint_workers;
 mod feed_tail;
 mod follower;
 mod idle_canceller;
@@ -17,6 +18,7 @@ mod sweeper;
 mod trigger_processor;
 
 pub use dispatcher::Dispatcher;
+pub use endpoint_workers::{EndpointWorkers, Endpoints};
 pub use feed_tail::FeedTail;
 pub use follower::{Follower, Reader, Start};
 pub use idle_canceller::IdleCanceller;

@@ -56,6 +56,8 @@ pub(crate) struct App {
     pub(crate) ending: Shutdown,
     /// This server leads no more, and another can.
     pub(crate) resigned: Notify,
+    /// No job is with an endpoint any more.
+    pub(crate) drained: Notify,
     is_loopback: AtomicBool,
 }
 
@@ -87,6 +89,7 @@ impl App {
             comment_every,
             ending: Shutdown::new(),
             resigned: Notify::new(),
+            drained: Notify::new(),
             is_loopback: AtomicBool::new(false),
             store,
         }

@@ -14,7 +14,7 @@ pub use windlass_core::operate::{Cancel, Fork, Redrive};
 pub use windlass_core::problem::{Problem, ProblemState, PutProblem, Sighting};
 pub use windlass_core::registry::{
     DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, Remember, RevokeAccessKey,
-    WriteAudit,
+    SetEndpoint, WriteAudit,
 };
 pub use windlass_core::retention::{ForgetTombstones, Restore, Tombstone};
 pub use windlass_core::schedule::{

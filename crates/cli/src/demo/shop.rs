@@ -188,7 +188,17 @@ async fn set_queues(client: &Client) -> windlass::Result<()> {
         let defaults = QueueDefaults { max_retries, timeout_ms, ..QueueDefaults::default() };
         client
             .store()
-            .put_queue(PutQueue { flow: None, name, defaults, mode: None, actor: Actor::api() }, None)
+            .put_queue(
+                PutQueue {
+                    endpoint: windlass_store::SetEndpoint::Keep,
+                    flow: None,
+                    name,
+                    defaults,
+                    mode: None,
+                    actor: Actor::api(),
+                },
+                None,
+            )
             .await??;
     }
     Ok(())
