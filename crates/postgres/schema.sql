@@ -255,6 +255,7 @@ TABLE queues (
   defaults text NOT NULL DEFAULT '{}'::text,
   mode text NOT NULL DEFAULT 'pull'::text,
   flow text,
+  endpoint text,
   CONSTRAINT queues_pkey PRIMARY KEY (name)
 )
 

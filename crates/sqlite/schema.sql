@@ -208,7 +208,8 @@ CREATE TABLE queues (
   paused_by TEXT,
   defaults  TEXT NOT NULL DEFAULT '{}',
   mode      TEXT NOT NULL DEFAULT 'pull',
-  flow      TEXT                            -- its rules, as JSON; null without any
+  flow      TEXT,                           -- its rules, as JSON; null without any
+  endpoint  TEXT                            -- where its jobs are sent, as JSON with the secret; null without one
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE readers (

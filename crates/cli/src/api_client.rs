@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use windlass_core::lease::hex;
 use windlass_core::{ApprovalId, Fingerprint, JobId, Name, QueueDefaults, QueueMode, Who};
-use windlass_http::wire::control::{DecideBody, DecisionWord, NewKey, QueueBody, WorkerBody};
+use windlass_http::wire::control::{DecideBody, DecisionWord, EndpointBody, NewKey, QueueBody, WorkerBody};
 use windlass_http::wire::lane::LetGoBody;
 use windlass_http::wire::lane::LimitsShape;
 use windlass_http::wire::new_job::NewJobShape;
@@ -211,6 +211,7 @@ impl ApiClient {
         defaults: QueueDefaults,
         mode: Option<QueueMode>,
         flow: Option<LimitsShape>,
+        endpoint: Option<EndpointBody>,
     ) -> Outcome<Reply> {
         let body = QueueBody {
             max_retries: defaults.max_retries,
@@ -220,6 +221,7 @@ impl ApiClient {
             backoff: None,
             mode: mode.map(|mode| mode.as_str().to_owned()),
             flow,
+            endpoint,
         };
         self.put(&format!("/v1/queues/{}", encoded(name.as_str())), &body).await
     }

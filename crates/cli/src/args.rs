@@ -80,8 +80,8 @@ pub struct Global {
     /// Read this file instead of windlass.toml [env: WINDLASS_CONFIG]
     #[arg(long, global = true, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The folder in which finished jobs are kept once they left the store, packed with zstd [env: WINDLASS_ARCHIVE]
-    #[arg(long, global = true, value_name = "DIR")]
+    /// Where finished jobs are kept once they left the store, packed with zstd: a folder, or s3://BUCKET/PREFIX [env: WINDLASS_ARCHIVE]
+    #[arg(long, global = true, value_name = "PLACE")]
     pub archive: Option<String>,
     /// How serve, work and demo write their log: text or json [env: WINDLASS_LOG_FORMAT]
     #[arg(long, global = true, value_name = "FORMAT")]

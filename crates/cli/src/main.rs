@@ -40,6 +40,7 @@ mod registry;
 mod remote_store;
 mod restore;
 mod run;
+mod s3;
 mod schedules;
 mod schedules_apply;
 mod serve;

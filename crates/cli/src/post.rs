@@ -12,8 +12,10 @@ use reqwest::{Client, Response, StatusCode, Url};
 use serde::Serialize;
 use sha2::Sha256;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
+use windlass_core::registry::Endpoint;
 use windlass_core::{Metadata, Payload};
 use windlass_engine::{Attempt, HandlerError};
 use windlass_http::wire::raw::{Json, fields};
@@ -22,6 +24,8 @@ use windlass_store::fresh;
 
 /// The longest that a service may send its job away for; what asks for more is asked again then.
 const SNOOZE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// How long a queue waits whose endpoint cannot be reached, at first and at most.
+const HOLD: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 /// How much of an answer that says no is kept as its reason.
 const REASON_MAX_BYTES: usize = 2_000;
 /// What a secret begins with, as Standard Webhooks writes them.
@@ -37,6 +41,25 @@ pub struct Service {
     key: Key,
     /// Where a service that answers later finds the server.
     server: Option<String>,
+    /// Set where a server sends the jobs itself: the service may answer later, and what cannot be reached holds its queue.
+    away: Option<Away>,
+}
+
+/// How often a service could not be reached in a row.
+#[derive(Debug, Default)]
+struct Away(AtomicU32);
+
+impl Away {
+    /// It was reached.
+    fn reached(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// How long its queue waits now that it could not be reached: twice as long each time.
+    fn hold(&self) -> Duration {
+        let times = self.0.fetch_add(1, Ordering::Relaxed).min(10);
+        HOLD.0.saturating_mul(1 << times).min(HOLD.1)
+    }
 }
 
 /// What requests are signed with; never shown.
@@ -87,7 +110,14 @@ impl Service {
         {
             return Err(wrong("give an http:// or https:// URL without a user and password".to_owned()));
         }
-        Ok(Self { client: outbound::client()?, url, key: key(secret_file)?, server })
+        Ok(Self { client: outbound::client()?, url, key: key(secret_file)?, server, away: None })
+    }
+
+    /// The endpoint of a queue.
+    pub fn of(client: Client, endpoint: &Endpoint) -> Result<Self, String> {
+        let url = Url::parse(&endpoint.url).map_err(|e| format!("its address cannot be used: {e}"))?;
+        let key = decoded(&endpoint.secret.to_text());
+        Ok(Self { client, url, key: Key(key), server: None, away: Some(Away::default()) })
     }
 
     /// Sends one attempt's job, and reads what came of it.
@@ -122,10 +152,19 @@ impl Service {
         }
         // Whether the service acted is not known when its answer does not come.
         let lost = |e: reqwest::Error| {
+            if let Some(away) = self.away.as_ref().filter(|_| e.is_connect()) {
+                // Nothing was sent. Others of its queue need not try, and none loses a retry.
+                let wait = away.hold();
+                tracing::warn!(url = shown(&self.url), ?wait, "the endpoint of a queue cannot be reached");
+                return HandlerError::rate_limited(wait);
+            }
             let told = format!("{} did not answer: {}", self.url, outbound::root(&e.without_url()));
             HandlerError::in_doubt(told).code("post_unanswered")
         };
         let answer = request.body(body).send().await.map_err(lost)?;
+        if let Some(away) = &self.away {
+            away.reached();
+        }
         let wait = outbound::retry_after(&answer).map(|wait| wait.min(SNOOZE_MAX));
         let status = answer.status();
         if status == StatusCode::ACCEPTED {
@@ -156,7 +195,7 @@ impl Service {
     /// The service settles the job itself, by its lease token. The lease is renewed meanwhile; when it is settled the next
     /// renewal says so, and this is dropped. The job's timeout bounds it.
     async fn settled_later(&self, attempt: &Attempt) -> Result<Option<Payload>, HandlerError> {
-        if self.server.is_none() {
+        if self.server.is_none() && self.away.is_none() {
             let told = "the service answered 202, but there is no server to settle the job at; start the worker with --url";
             return Err(HandlerError::permanent(told).code("post_accepted"));
         }
@@ -219,13 +258,23 @@ fn key(file: Option<&Path>) -> Outcome<Key> {
         );
         return Err(Failure::usage(told));
     }
-    let bytes = STANDARD.decode(text.strip_prefix(PREFIX).unwrap_or(text)).unwrap_or_default();
+    let bytes = decoded(text);
     if bytes.len() < 24 || bytes.len() > 64 {
         let told = "the secret must be whsec_ and base64 of 24 to 64 random bytes; make one with: echo whsec_$(head -c 32 \
                     /dev/urandom | base64)";
         return Err(Failure::usage(told));
     }
     Ok(Key(bytes))
+}
+
+/// The bytes of a secret's text; none of what is no base64.
+fn decoded(text: &str) -> Vec<u8> {
+    STANDARD.decode(text.strip_prefix(PREFIX).unwrap_or(text)).unwrap_or_default()
+}
+
+/// An address without what may be a secret.
+fn shown(url: &Url) -> String {
+    format!("{}://{}", url.scheme(), url.host_str().unwrap_or_default())
 }
 
 /// What a service that succeeded gave: JSON as it stands, anything else as text.

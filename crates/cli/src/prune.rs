@@ -15,16 +15,17 @@ use windlass_store::{List, Store, fresh};
 pub async fn run(args: &PruneArgs, settings: &Settings, out: &Out) -> Outcome {
     let is_typed = settings.archive.as_ref().is_some_and(|archive| archive.source == Source::Flag);
     if args.no_archive && is_typed {
-        return Err(Failure::usage("say either --archive DIR or --no-archive"));
+        return Err(Failure::usage("say either --archive PLACE or --no-archive"));
     }
     if !args.dry_run && settings.archive.is_none() && !args.no_archive {
         return Err(Failure::usage(
-            "say --archive DIR to keep jobs in files first, or --no-archive if they may be lost",
+            "say --archive PLACE to keep jobs in files first, or --no-archive if they may be lost",
         ));
     }
     let client = open(settings, false, None).await?;
     let store = client.store();
-    let archive = settings.archive().filter(|_| !args.no_archive);
+    let archive = settings.archive()?.filter(|_| !args.no_archive);
+    let place = archive.as_ref().map(|archive| archive.place()).unwrap_or_default();
     let pruner = Pruner::new(Arc::clone(store), archive);
     let filter = filter(args, &pruner, out).await?;
     let mut done = Pruned::default();
@@ -38,7 +39,7 @@ pub async fn run(args: &PruneArgs, settings: &Settings, out: &Out) -> Outcome {
         spinner.finish_and_clear();
         removed?;
     }
-    tell(args.dry_run, &done, settings, out);
+    tell(args.dry_run, &done, &place, out);
     Ok(())
 }
 
@@ -95,12 +96,11 @@ async fn count(store: &Arc<dyn Store>, filter: Filter, done: &mut Pruned, out: &
     Ok(())
 }
 
-fn tell(is_dry: bool, done: &Pruned, settings: &Settings, out: &Out) {
+fn tell(is_dry: bool, done: &Pruned, place: &str, out: &Out) {
     let stayed = done.stayed.iter();
     let stayed: Vec<_> =
         stayed.map(|(id, why)| json!({ "id": id.to_string(), "why": why.to_string() })).collect();
-    let folder = settings.archive.as_ref().map_or("", |archive| archive.value.as_str());
-    let files: Vec<String> = done.segments.iter().map(|name| format!("{folder}/{name}")).collect();
+    let files: Vec<String> = done.segments.iter().map(|name| format!("{place}/{name}")).collect();
     let answer = json!({
         "dry_run": is_dry, "matched": done.matched, "archived": done.archived, "removed": done.removed,
         "resumed": done.resumed, "stayed": stayed, "files": files,

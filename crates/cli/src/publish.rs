@@ -7,10 +7,14 @@ mod amqp_queue;
 mod webhook;
 
 use crate::outbound;
+use crate::post::Service;
 use async_trait::async_trait;
 use reqwest::Client;
+use std::sync::Arc;
+use windlass_core::registry::Endpoint;
 use windlass_core::subscription::{Subscription, Target};
-use windlass_engine::service::{PublishError, Publisher, Publishers, Source};
+use windlass_engine::Handler;
+use windlass_engine::service::{Endpoints, PublishError, Publisher, Publishers, Source};
 use windlass_http::carried;
 use windlass_store::{Credential, FeedEvent};
 
@@ -29,6 +33,16 @@ impl Targets {
 
 fn unknown() -> PublishError {
     PublishError::Temporary("this windlass was built without what that needs".to_owned(), None)
+}
+
+impl Endpoints for Targets {
+    fn handler(&self, endpoint: &Endpoint) -> Result<Handler, String> {
+        let service = Arc::new(Service::of(self.client.clone(), endpoint)?);
+        Ok(Handler::from_fn(move |attempt| {
+            let service = Arc::clone(&service);
+            async move { service.run(attempt).await }
+        }))
+    }
 }
 
 #[async_trait]

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use windlass_core::lane::{Full, LaneMode};
 use windlass_core::span::parse_ms;
 use windlass_core::{Invalid, LeaseMs, Name, QueueDefaults, QueueLimits, QueueMode, Rate, Role, Who};
-use windlass_http::wire::control;
+use windlass_http::wire::control::{self, EndpointBody};
 use windlass_http::wire::lane::{BreakerShape, LaneShape, LanesShape, LimitsShape};
 use windlass_http::wire::time::{Span as WireSpan, Time};
 use windlass_http::{ROLES, role_word};
@@ -80,11 +80,28 @@ pub async fn queues(command: QueuesCommand, create: bool, door: &ApiClient, out:
             defaults.check()?;
             let mode = settings.mode.as_deref().map(QueueMode::parse).transpose()?;
             let flow = flow(&settings)?;
-            door.set_queue(Name::parse("queue", settings.queue)?, defaults, mode, flow).await?
+            let endpoint = endpoint(&settings)?;
+            door.set_queue(Name::parse("queue", settings.queue)?, defaults, mode, flow, endpoint).await?
         }
     };
-    show::reply(out, &reply, |out, value| show_queues(out, std::slice::from_ref(&value["queue"])));
+    show::reply(out, &reply, |out, value| {
+        show_queues(out, std::slice::from_ref(&value["queue"]));
+        if let Some(secret) = value["queue"]["endpoint"]["secret"].as_str() {
+            out.line(format!("what its endpoint is sent is signed with {secret}, which is not shown again"));
+        }
+    });
     Ok(())
+}
+
+/// The endpoint that was given; none if it stays as it is, an empty one if it goes.
+fn endpoint(settings: &QueueSettings) -> Outcome<Option<EndpointBody>> {
+    let secret = settings.endpoint_secret_file.as_ref().map(|path| {
+        let why = |error| format!("the secret's file {} cannot be read: {error}", path.display());
+        std::fs::read_to_string(path).map_err(|error| Failure::usage(why(error)))
+    });
+    let secret = secret.transpose()?.map(|text| text.trim().to_owned());
+    let given = settings.endpoint.is_some() || settings.no_endpoint;
+    Ok(given.then(|| EndpointBody { url: settings.endpoint.clone(), secret, max: settings.endpoint_max }))
 }
 
 /// The limits that were given; none if they stay as they are, empty ones if all go.
@@ -222,7 +239,10 @@ pub fn show_queues(out: &Out, queues: &[Value]) {
         let due = format!("{}{more}", text(&queue["due"]));
         let defaults = Some(text(&queue["defaults"])).filter(|text| text != "{}").unwrap_or_default();
         let limits = limits(&queue["flow"]);
-        let (oldest, mode) = (moment(&queue["oldest_due_at"]), text(&queue["mode"]));
+        let (oldest, mut mode) = (moment(&queue["oldest_due_at"]), text(&queue["mode"]));
+        if !queue["endpoint"].is_null() {
+            mode = format!("{mode}, sent to {}", text(&queue["endpoint"]["url"]));
+        }
         vec![text(&queue["name"]), status.to_owned(), mode, due, oldest, limits, defaults, by]
     };
     let rows: Vec<_> = queues.iter().map(row).collect();

@@ -14,8 +14,8 @@ use windlass_store::{Archived, Restore, Store};
 
 /// Puts each back, in this order; the first that cannot be stops the rest.
 pub async fn run(args: &RestoreArgs, settings: &Settings, out: &Out) -> Outcome {
-    let Some(archive) = settings.archive() else {
-        return Err(Failure::usage("say --archive DIR: where the job was archived"));
+    let Some(archive) = settings.archive()? else {
+        return Err(Failure::usage("say --archive PLACE: where the job was archived"));
     };
     let client = open(settings, false, None).await?;
     for id in &args.ids {

@@ -130,7 +130,7 @@ async fn door(settings: &Settings, create: bool) -> Outcome<ApiClient> {
     }
     let client = open(settings, create, None).await?;
     let hints = client.store().hints();
-    let wire = Wire::on(Arc::clone(client.store()), settings.archive(), actor()?);
+    let wire = Wire::on(Arc::clone(client.store()), settings.archive()?, actor()?);
     Ok(ApiClient::new(wire, Some(hints)))
 }
 

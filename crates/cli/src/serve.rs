@@ -27,8 +27,9 @@ pub async fn run(args: ServeArgs, settings: &Settings, out: &Out) -> Outcome {
     }
     let mut server =
         Server::new(Arc::clone(client.store())).default_lease(settings.lease_ms()).schedules(true);
-    server = server.publishers(Arc::new(Targets::new()?));
-    if let Some(archive) = settings.archive() {
+    let targets = Arc::new(Targets::new()?);
+    server = server.publishers(Arc::clone(&targets) as Arc<_>).endpoints(targets);
+    if let Some(archive) = settings.archive()? {
         server = server.archive(archive);
     }
     let listener = server.listen(address_of(&args.listen).as_str()).await.map_err(not_listening)?;

@@ -2,6 +2,7 @@
 
 use crate::args::Global;
 use crate::fail::{Failure, Outcome};
+use crate::s3::{Address, S3};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 use std::fmt;
@@ -68,7 +69,7 @@ pub struct Settings {
     pub url: Option<Setting>,
     /// The key for it.
     pub key: Option<Setting>,
-    /// The folder in which finished jobs are kept once they left the store.
+    /// Where finished jobs are kept once they left the store: a folder, or `s3://…`.
     pub archive: Option<Setting>,
     /// How logs are written.
     pub log_format: Setting,
@@ -183,10 +184,20 @@ impl Settings {
         Ok(url.source < self.store.source)
     }
 
-    /// The archive, if one is named.
-    pub fn archive(&self) -> Option<Arc<dyn Archive>> {
-        let folder = self.archive.as_ref()?.value.as_str();
-        Some(Arc::new(Directory::new(folder)))
+    /// The archive, if one is named: a folder, or a part of an object store.
+    pub fn archive(&self) -> Outcome<Option<Arc<dyn Archive>>> {
+        let Some(Setting { value, .. }) = &self.archive else { return Ok(None) };
+        let archive: Arc<dyn Archive> = match self.object_store()? {
+            Some(store) => Arc::new(store),
+            None => Arc::new(Directory::new(value)),
+        };
+        Ok(Some(archive))
+    }
+
+    /// The archive, if it is a part of an object store.
+    pub fn object_store(&self) -> Outcome<Option<S3>> {
+        let named = self.archive.as_ref().filter(|archive| Address::is_one(&archive.value));
+        named.map(|archive| S3::new(Address::parse(&archive.value, &environment)?)).transpose()
     }
 
     /// How long a lease lasts when nobody says.

@@ -12,7 +12,8 @@ mod wire;
 
 use broker::{Rabbit, runtime};
 use serde_json::{Value, json};
-use wire::{Client, Place, until};
+use std::process::{Child, Command, Stdio};
+use wire::{Client, Place, Served, until};
 
 fn put(client: &mut Client, name: &str, body: &Value) -> Value {
     client.send("PUT", &format!("/v1/subscriptions/{name}"), "", &body.to_string()).unwrap().is(200)
@@ -109,4 +110,78 @@ fn a_message_for_a_finished_job_is_acknowledged_and_ignored() {
     assert_eq!(client.get(&format!("/v1/jobs/{done}")).unwrap().is(200), before, "nothing changed");
     let open = client.get(&format!("/v1/jobs/{open}")).unwrap().is(200);
     assert_eq!(open["status"], "pending");
+}
+
+/// A worker through a server that writes down which job it ran, and takes its time.
+fn work(place: &Place, url: &str) -> Worker {
+    let write = "echo \"$WINDLASS_JOB_ID\" >> ran; sleep 0.2";
+    let words = ["work", "--queue", "q", "--concurrency", "4", "--quiet", "--exec", "sh", "-c", write];
+    let mut command = place.command(&words);
+    // The store is not named: the worker knows the server alone.
+    command.env_remove("WINDLASS_STORE").env("WINDLASS_URL", url);
+    Worker(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+}
+
+/// A process that is killed with this.
+struct Worker(Child);
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn leads(served: &Served) -> bool {
+    let text = served.client().get("/metrics").unwrap().text;
+    text.lines().any(|line| line == "windlass_leader 1")
+}
+
+fn signal(served: &Served, signal: &str) {
+    let sent = Command::new("sh").args(["-c", &format!("kill -{signal} {}", served.pid())]).status().unwrap();
+    assert!(sent.success());
+}
+
+/// T5: messages that name a job come again and again, through two servers of which each believes that it leads, with a worker
+/// behind each: every job runs once.
+#[test]
+fn a_job_named_through_two_servers_at_once_runs_once() {
+    let (rabbit, runtime) = (Rabbit::start(), runtime());
+    for place in [Place::sqlite(), Place::postgres()] {
+        let queue = format!("names-{}", place.name);
+        rabbit.queue(&runtime, &queue);
+        let first = place.serve();
+        until("the first server leads", || leads(&first));
+        let second = place.serve();
+        let client = &mut second.client();
+        put(client, "names", &json!({ "url": rabbit.url(), "secret": "guest", "consume": queue }));
+        client.post("/v1/queues/q/pause", &json!({})).unwrap().is(200);
+        let mut enqueue = || {
+            let made = client.post("/v1/jobs", &json!({ "kind": "k", "queue": "q" })).unwrap().is(201);
+            made["job"]["id"].as_str().unwrap().to_owned()
+        };
+        let ids: Vec<String> = (0..30).map(|_| enqueue()).collect();
+        let bodies: Vec<String> = ids.iter().map(|id| json!({ "job_id": id }).to_string()).collect();
+        let messages: Vec<_> = bodies.iter().map(|body| (None, body.as_str())).collect();
+        let workers = [work(&place, &first.url()), work(&place, &second.url())];
+        rabbit.send(&runtime, &queue, &messages);
+        until("the first server hears of them", || rabbit.left(&runtime, &queue) == 0);
+        // It keeps what it was given, and the broker keeps its connection; after its term another leads and consumes too.
+        signal(&first, "STOP");
+        until("the second server leads", || leads(&second));
+        rabbit.send(&runtime, &queue, &[&messages[..], &messages[..], &messages[..]].concat());
+        client.post("/v1/queues/q/resume", &json!({})).unwrap().is(200);
+        signal(&first, "CONT");
+        rabbit.send(&runtime, &queue, &messages);
+        until("all have ended", || jobs(client, "q").iter().all(|job| job["status"] == "completed"));
+        rabbit.send(&runtime, &queue, &messages);
+        until("no message is left", || rabbit.left(&runtime, &queue) == 0);
+        drop((workers, first, second));
+        let ran = std::fs::read_to_string(place.folder().join("ran")).unwrap();
+        let (mut ran, mut once) = (ran.lines().collect::<Vec<_>>(), ids.iter().collect::<Vec<_>>());
+        ran.sort_unstable();
+        once.sort_unstable();
+        assert_eq!(ran, once, "each ran once");
+        place.is_sound();
+    }
 }

@@ -277,6 +277,53 @@ fn killed_before_its_place_moves_it_repeats_and_loses_nothing() {
     }
 }
 
+/// T2: a stranger's transaction that keeps the place and the row of one subscription locked delays that one alone; it goes on when
+/// the lock is gone, and nothing is lost.
+#[test]
+fn a_strangers_lock_delays_its_own_subscription_only() {
+    let (place, receiver) = (Place::postgres(), Receiver::start());
+    let served = place.serve();
+    let client = &mut served.client();
+    for name in ["locked", "free"] {
+        let url = receiver.url(name);
+        put(
+            client,
+            name,
+            &json!({ "url": url, "secret": SECRET, "types": ["job_created"], "from": "start" }),
+        );
+    }
+    let mut jobs = vec![enqueue(client, "q")];
+    let has_all = |path: &str, jobs: &[String]| {
+        let ids = receiver.ids(path);
+        jobs.iter().all(|job| ids.contains(&format!("{job}.1")))
+    };
+    until("both are on their way", || {
+        ["locked", "free"]
+            .into_iter()
+            .all(|name| has_all(name, &jobs) && !show(client, name)["moved_at"].is_null())
+    });
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let connected = runtime.block_on(tokio_postgres::connect(&place.url, tokio_postgres::NoTls));
+    let (hand, connection) = connected.unwrap();
+    runtime.spawn(connection);
+    let lock = "BEGIN; SELECT 1 FROM windlass.readers WHERE name = 'subscription:locked' FOR UPDATE;
+                SELECT 1 FROM windlass.subscriptions WHERE name = 'locked' FOR UPDATE";
+    runtime.block_on(hand.batch_execute(lock)).unwrap();
+    for _ in 0..10 {
+        jobs.push(enqueue(client, "q"));
+    }
+    until("the free one has all", || has_all("free", &jobs));
+    until("its place moves too", || {
+        let sql = "SELECT count(*) FROM windlass.readers r, windlass.readers l
+                   WHERE r.name = 'subscription:free' AND l.name = 'subscription:locked' AND r.moved_at > l.moved_at";
+        runtime.block_on(hand.query_one(sql, &[])).unwrap().get::<_, i64>(0) == 1
+    });
+    runtime.block_on(hand.batch_execute("ROLLBACK")).unwrap();
+    jobs.push(enqueue(client, "q"));
+    until("the other one has all", || has_all("locked", &jobs));
+    until("and is well", || show(client, "locked")["status"] == "on");
+}
+
 /// A place that is of no use after a restore is said, and the subscription begins where its setting says.
 #[test]
 fn after_a_restore_it_says_so_and_begins_where_it_is_set_to() {

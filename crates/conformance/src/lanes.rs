@@ -66,6 +66,7 @@ fn limit(n: i32) -> QueueLimits {
 
 pub(crate) fn put(flow: QueueLimits, mode: Option<QueueMode>) -> PutQueue {
     PutQueue {
+        endpoint: windlass_store::SetEndpoint::Keep,
         name: name("default"),
         defaults: QueueDefaults::default(),
         mode,

@@ -67,6 +67,7 @@ pub async fn a_job_stays_within_the_settings(bed: Bed) {
     bed.enqueue_all(vec![with_payload(&bed, 20), patient], at(0)).await;
     let defaults = |max_retries| QueueDefaults { max_retries: Some(max_retries), ..QueueDefaults::default() };
     let puts = |max_retries| PutQueue {
+        endpoint: windlass_store::SetEndpoint::Keep,
         flow: None,
         name: name("q"),
         defaults: defaults(max_retries),
@@ -171,7 +172,14 @@ pub async fn a_timeout_of_zero_is_none(bed: Bed) {
     let (_, refusal) = bed.enqueue_refused(vec![with(Some(-1))], at(86_000_000)).await;
     is_invalid(&Err::<(), _>(refusal), "timeout");
     let defaults = QueueDefaults { timeout_ms: Some(0), ..QueueDefaults::default() };
-    let request = PutQueue { flow: None, name: name("q"), defaults, mode: None, actor: Actor::api() };
+    let request = PutQueue {
+        endpoint: windlass_store::SetEndpoint::Keep,
+        flow: None,
+        name: name("q"),
+        defaults,
+        mode: None,
+        actor: Actor::api(),
+    };
     assert_eq!(bed.store.put_queue(request, at(86_000_000)).await.expect("the store answers"), Ok(()));
 }
 

@@ -2,10 +2,11 @@
 
 use crate::{Bed, at, completes, is_invalid, key, name, stop, time, together, who};
 use windlass_core::limits::ANSWER_KEPT_MS;
+use windlass_core::registry::{AT_ONCE, Endpoint};
 use windlass_core::{Actor, Count, LeaseMs, QueueDefaults, Refusal, Role, RunAt, Status, Worker};
 use windlass_store::{
     DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, QueueState, ReadAudit, Remember,
-    RevokeAccessKey, WriteAudit,
+    RevokeAccessKey, SetEndpoint, WebhookSecret, WriteAudit,
 };
 
 /// This module's laws, as tests.
@@ -17,6 +18,7 @@ macro_rules! registry_laws {
             registry: a_paused_queue_hands_out_nothing,
             a_pause_is_audited_once_per_change,
             queue_settings_are_checked_and_audited,
+            an_endpoint_stays_until_it_is_taken_away,
             queues_tell_what_is_due_in_them,
             a_worker_reports_itself_and_is_forgotten,
             a_drained_worker_stays_drained,
@@ -85,7 +87,14 @@ pub async fn a_pause_is_audited_once_per_change(bed: Bed) {
 /// R12, M9
 pub async fn queue_settings_are_checked_and_audited(bed: Bed) {
     let puts = |defaults| {
-        let request = PutQueue { flow: None, name: name("q"), defaults, mode: None, actor: ann() };
+        let request = PutQueue {
+            endpoint: windlass_store::SetEndpoint::Keep,
+            flow: None,
+            name: name("q"),
+            defaults,
+            mode: None,
+            actor: ann(),
+        };
         let store = bed.store.clone();
         async move { store.put_queue(request, at(0)).await.expect("the store answers") }
     };
@@ -109,6 +118,44 @@ pub async fn queue_settings_are_checked_and_audited(bed: Bed) {
     assert!(state.queue.paused.is_some() && state.queue.defaults == none, "a setting does not resume");
     let detail = bed.audit().await.remove(2).detail;
     assert_eq!((&detail["before"], &detail["after"]), (&json_of(settings), &json_of(none)));
+}
+
+/// (post) An endpoint is kept with its secret, changed, and taken away; what says nothing of it leaves it, and the audit shows no
+/// secret and no path.
+pub async fn an_endpoint_stays_until_it_is_taken_away(bed: Bed) {
+    let puts = |endpoint| {
+        let (defaults, actor) = (QueueDefaults::default(), ann());
+        let request = PutQueue { endpoint, flow: None, name: name("q"), defaults, mode: None, actor };
+        let store = bed.store.clone();
+        async move { store.put_queue(request, at(0)).await.expect("the store answers") }
+    };
+    let put = |url: &str, secret: Option<&str>, max| SetEndpoint::Put {
+        url: url.to_owned(),
+        secret: secret.map(|text| WebhookSecret::parse(text).expect("a secret")),
+        max,
+    };
+    let kept = async || queues(&bed, 9, 0).await.remove(0).queue.endpoint;
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    is_invalid(&puts(put("https://a.example/k3y", None, None)).await, "endpoint.secret");
+    is_invalid(&puts(put("ftp://a.example", Some(secret), None)).await, "url");
+    is_invalid(&puts(put("https://a.example", Some(secret), Some(0))).await, "endpoint.max");
+    assert_eq!(puts(put("https://a.example/k3y", Some(secret), None)).await, Ok(()));
+    let first = kept().await.expect("an endpoint");
+    assert_eq!((first.url.as_str(), first.max), ("https://a.example/k3y", AT_ONCE));
+    assert_eq!(first.secret.to_text(), secret);
+    assert_eq!(puts(SetEndpoint::Keep).await, Ok(()));
+    pauses(&bed, "q", true, 1).await;
+    assert_eq!(kept().await, Some(first.clone()), "neither settings nor a pause change it");
+    assert_eq!(puts(put("https://a.example/k3y", None, Some(3))).await, Ok(()));
+    assert_eq!(kept().await, Some(Endpoint { max: 3, ..first }), "the secret stays");
+    assert_eq!(puts(SetEndpoint::Remove).await, Ok(()));
+    assert_eq!(kept().await, None);
+    let audit = bed.audit().await;
+    let said = format!("{:?}", audit.iter().map(|entry| &entry.detail).collect::<Vec<_>>());
+    assert!(
+        said.contains("https://a.example/…") && !said.contains("k3y") && !said.contains("MfKQ"),
+        "{said}"
+    );
 }
 
 /// R13, M12

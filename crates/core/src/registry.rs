@@ -12,8 +12,10 @@ use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+mod endpoint;
 mod queue;
 
+pub use endpoint::{AT_ONCE, AT_ONCE_MAX, Endpoint, SetEndpoint};
 pub use queue::{PauseQueue, PutQueue, Queue, QueueDefaults, QueueMode};
 
 /// How many jobs of a queue at once.

@@ -139,7 +139,7 @@ impl Target {
         }
     }
 
-    fn check(&self) -> Result<(), Invalid> {
+    pub(crate) fn check(&self) -> Result<(), Invalid> {
         let url = self.url();
         let refuse = |why: &str| Err(Invalid::new("url", self.shown_url(), why));
         if url.len() > URL_MAX || url.chars().any(|c| c.is_control() || c.is_whitespace()) {

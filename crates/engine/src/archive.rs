@@ -23,6 +23,7 @@ pub use segment::{Segment, SegmentWriter, find_interrupted, read_segment, segmen
 use async_trait::async_trait;
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 /// A place that keeps named objects. What [`Archive::put`] has answered for is durable.
 #[async_trait]
@@ -35,15 +36,16 @@ pub trait Archive: fmt::Debug + Send + Sync {
     async fn get(&self, name: &str) -> Result<Option<Vec<u8>>, ArchiveError>;
     /// The names of all objects.
     async fn list(&self) -> Result<Vec<String>, ArchiveError>;
-    /// Changes an object in place, whole or not at all, and durably; nobody else changes one meanwhile. `edit` answers none to
+    /// Changes an object in place, whole or not at all, and durably; what others change meanwhile stays. `edit` answers none to
     /// leave it as it is. Answers whether it was changed; no, if there is none of this name.
     async fn rewrite(&self, name: &str, edit: Edit) -> Result<bool, ArchiveError>;
     /// Removes an object, if it is there.
     async fn remove(&self, name: &str) -> Result<(), ArchiveError>;
 }
 
-/// A change to an object: from its bytes to its new ones, or none to leave it as it is.
-pub type Edit = Box<dyn FnOnce(&[u8]) -> io::Result<Option<Vec<u8>>> + Send>;
+/// A change to an object: from its bytes to its new ones, or none to leave it as it is. It is asked again where somebody else
+/// changed the object first.
+pub type Edit = Arc<dyn Fn(&[u8]) -> io::Result<Option<Vec<u8>>> + Send + Sync>;
 
 /// The archive is full, away, or not what it should be. Nothing was removed for what it did not take.
 #[derive(Debug, thiserror::Error)]

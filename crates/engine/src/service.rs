@@ -3,6 +3,7 @@
 mod alerts;
 mod breaker;
 mod dispatcher;
+mod endpoint_workers;
 mod feed_tail;
 mod follower;
 mod idle_canceller;
@@ -22,6 +23,7 @@ mod trigger_processor;
 pub use alerts::Alerts;
 pub use breaker::QueueBreaker;
 pub use dispatcher::Dispatcher;
+pub use endpoint_workers::{EndpointWorkers, Endpoints};
 pub use feed_tail::FeedTail;
 pub use follower::{Follower, Reader, Start};
 pub use idle_canceller::IdleCanceller;

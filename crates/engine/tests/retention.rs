@@ -5,19 +5,19 @@ mod bed;
 use async_trait::async_trait;
 use bed::{Bed, DEADLINE, name, until, who};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use windlass_core::retention::RetentionRule;
 use windlass_core::settings::Settings;
-use windlass_core::{Actor, Filter, JobId, Status};
+use windlass_core::{Actor, Filter, JobId, Refusal, Status};
 use windlass_engine::Shutdown;
 use windlass_engine::archive::{Archive, ArchiveError, Directory, Edit, read_segment};
 use windlass_engine::prune::{Pruned, Pruner};
 use windlass_engine::service::{Leader, Retention};
-use windlass_store::{Cancel, PutSettings, Redrive, Store};
+use windlass_store::{Cancel, Clocked, PutSettings, Redrive, Store, fresh};
 
 /// What happens when a segment is brought to the archive.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -282,6 +282,34 @@ on_every_store! {
         assert_eq!(archived(&archive).await, twice, "known by id and version");
     }
 
+    /// T9, R7: a process whose clock runs an hour ahead of the store's removes nothing early; one whose clock is an hour behind
+    /// removes late, and goes on with the rest.
+    #[test]
+    async fn a_wrong_clock_removes_nothing_early(bed: Bed) {
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Directory::new(folder.path());
+        let ahead_ms = Arc::new(AtomicI64::new(-3_600_000));
+        let clock = Arc::clone(&ahead_ms);
+        let now = move || fresh::wall_clock().plus_ms(clock.load(Ordering::Acquire));
+        let (bed, _) = bed.around(|store| Clocked::new(store, now));
+        let (young, old) = (ended(&bed, "young", 2).await, ended(&bed, "old", 2).await);
+        set(&bed, vec![rule(Some("young"), Some(1_800_000)), rule(None, Some(1_000))]).await;
+        let mut tasks = JoinSet::new();
+        process(&bed, &mut tasks, "ahead", Some(Arc::new(archive.clone())));
+        // Rules are gone through in their order: when the last one has removed, the first one was looked at.
+        until_gone(&bed, &old).await;
+        for id in &young {
+            assert!(is_here(&bed, *id).await, "half an hour has not passed where it ended");
+        }
+        ahead_ms.store(3_600_000, Ordering::Release);
+        let late = ended(&bed, "late", 1).await;
+        set(&bed, vec![rule(Some("late"), Some(1_000)), rule(None, Some(1_000))]).await;
+        until_gone(&bed, &young).await;
+        assert!(is_here(&bed, late[0]).await, "it ends an hour from now, as this process sees it");
+        tasks.shutdown().await;
+        assert_eq!(archived(&archive).await, texts(&[young, old].concat(), 2));
+    }
+
     /// T9: of processes that remove at once, to one archive or to two, each job is removed by one and archived by that one.
     #[test]
     async fn racing_processes_lose_nothing(bed: Bed) {
@@ -307,4 +335,39 @@ on_every_store! {
         found.dedup();
         assert_eq!(found, texts(&old, 2));
     }
+}
+
+/// T9: a job whose row a stranger's transaction keeps locked stays, and holds up nobody else; it goes when the lock does.
+#[test]
+#[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+fn a_strangers_lock_keeps_its_own_job_only() {
+    bed::wait_for(async {
+        let bed = Bed::postgres().await;
+        let folder = tempfile::tempdir().unwrap();
+        let archive = Directory::new(folder.path());
+        let old = ended(&bed, "old", 5).await;
+        let connected = tokio_postgres::connect(bed.url.as_ref().unwrap(), tokio_postgres::NoTls).await;
+        let (hand, connection) = connected.unwrap();
+        let mut tasks = JoinSet::new();
+        tasks.spawn(async move {
+            let _ended = connection.await;
+        });
+        let lock = format!("BEGIN; SELECT 1 FROM windlass.jobs WHERE id = '{}' FOR UPDATE", old[2]);
+        hand.batch_execute(&lock).await.unwrap();
+        let pruner = Pruner::new(Arc::clone(&bed.store), Some(Arc::new(archive.clone())));
+        let cancelled = || Filter { statuses: vec![Status::Cancelled], ..Filter::default() };
+        let mut done = Pruned::default();
+        pruner.remove(cancelled(), |_| true, |_| {}, &mut done).await.unwrap();
+        assert_eq!((done.removed, &done.stayed[..]), (4, &[(old[2], Refusal::Busy)][..]));
+        for (n, id) in old.iter().enumerate() {
+            assert_eq!(is_here(&bed, *id).await, n == 2);
+        }
+        hand.batch_execute("ROLLBACK").await.unwrap();
+        let mut done = Pruned::default();
+        pruner.remove(cancelled(), |_| true, |_| {}, &mut done).await.unwrap();
+        assert_eq!((done.removed, done.stayed.len()), (1, 0));
+        let mut twice = [texts(&old, 2), texts(&old[2..3], 2)].concat();
+        twice.sort();
+        assert_eq!(archived(&archive).await, twice, "known by id and version");
+    });
 }

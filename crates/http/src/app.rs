@@ -5,6 +5,7 @@ use crate::claim::ClaimQueue;
 use crate::feed::Hub;
 use crate::gate::Gate;
 use crate::metrics::Metrics;
+use crate::now::LastLook;
 use crate::pass::Passes;
 use crate::presence::Presence;
 use crate::session::Sessions;
@@ -40,6 +41,8 @@ pub(crate) struct App {
     pub(crate) settings: LiveSettings,
     pub(crate) metrics: Metrics,
     pub(crate) writes: Writes,
+    /// How everything stood when somebody asked last.
+    pub(crate) last_look: LastLook,
     /// Somebody showed a lease that is over: perhaps its deadline has passed and is not on record.
     pub(crate) overdue: Arc<Notify>,
     pub(crate) patience: Patience,
@@ -55,6 +58,8 @@ pub(crate) struct App {
     pub(crate) resigned: Notify,
     /// Rings when there is a new operation.
     pub(crate) operations: Arc<Notify>,
+    /// No job is with an endpoint any more.
+    pub(crate) drained: Notify,
     is_loopback: AtomicBool,
 }
 
@@ -78,6 +83,7 @@ impl App {
             settings: LiveSettings::new(Arc::clone(&store)),
             metrics: Metrics::new(),
             writes: Writes::default(),
+            last_look: LastLook::default(),
             overdue: Arc::default(),
             patience,
             archive: None,
@@ -86,6 +92,7 @@ impl App {
             ending: Shutdown::new(),
             resigned: Notify::new(),
             operations: Arc::default(),
+            drained: Notify::new(),
             is_loopback: AtomicBool::new(false),
             store,
         }

@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use windlass_core::Who;
 use windlass_engine::Shutdown;
 use windlass_engine::service::{
-    Alerts, Dispatcher, Follower, IdleCanceller, Leader, Operations, Publishers, Publishing, QueueBreaker,
-    Retention, Scheduler, SealReader, StatsReader, Sweeper, TriggerProcessor,
+    Alerts, Dispatcher, EndpointWorkers, Endpoints, Follower, IdleCanceller, Leader, Operations, Publishers,
+    Publishing, QueueBreaker, Retention, Scheduler, SealReader, StatsReader, Sweeper, TriggerProcessor,
 };
 use windlass_store::fresh;
 
@@ -25,6 +25,7 @@ pub(crate) fn start(
     sweeps: bool,
     schedules: bool,
     publishers: Option<Arc<dyn Publishers>>,
+    endpoints: Option<Arc<dyn Endpoints>>,
 ) -> JoinSet<()> {
     let mut parts = JoinSet::new();
     let (reader, sweeper, tidier, writer, keeper) =
@@ -36,6 +37,10 @@ pub(crate) fn start(
     if schedules {
         let leads = Arc::clone(app);
         parts.spawn(keep("schedules", move || schedule(Arc::clone(&leads), publishers.clone())));
+    }
+    if let Some(endpoints) = endpoints {
+        let sender = Arc::clone(app);
+        parts.spawn(keep("endpoints", move || send(Arc::clone(&sender), Arc::clone(&endpoints))));
     }
     parts.spawn(keep("sweep", move || sweep(Arc::clone(&sweeper), sweeps)));
     parts
@@ -110,6 +115,14 @@ async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
         breaker.run(ending())
     );
     app.resigned.notify_one();
+    std::future::pending().await
+}
+
+/// Sends jobs of queues with an endpoint there, until the server ends and those that are on their way have come back.
+async fn send(app: Arc<App>, endpoints: Arc<dyn Endpoints>) {
+    let lease = Duration::from_millis(app.lease_ms().await.get().unsigned_abs());
+    EndpointWorkers::new(Arc::clone(&app.store), endpoints, lease).run(app.ending.clone()).await;
+    app.drained.notify_one();
     std::future::pending().await
 }
 

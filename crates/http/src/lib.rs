@@ -47,6 +47,7 @@ mod list;
 mod local;
 mod metrics;
 mod metrics_listener;
+mod now;
 mod openapi;
 mod operate;
 mod operations;

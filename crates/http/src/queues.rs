@@ -2,14 +2,14 @@
 
 use crate::call::{Call, Reply, ok};
 use crate::problem::Problem;
-use crate::wire::control::QueueBody;
+use crate::wire::control::{EndpointBody, QueueBody};
 use crate::wire::new_job::lease_ms;
 use crate::wire::registry::QueueShape;
 use crate::wire::time::Span;
 use serde::Serialize;
 use utoipa::ToSchema;
-use windlass_core::{Backoff, Count, Name, Queue, QueueDefaults, QueueLimits, QueueMode};
-use windlass_store::{PauseQueue, PutQueue, QueueState};
+use windlass_core::{Backoff, Count, Invalid, Name, Queue, QueueDefaults, QueueLimits, QueueMode};
+use windlass_store::{PauseQueue, PutQueue, QueueState, SetEndpoint, WebhookSecret, fresh};
 
 /// Up to where due jobs are counted.
 const CAP: i64 = 10_000;
@@ -65,10 +65,33 @@ pub(crate) async fn put(call: Call) -> Reply {
     };
     let mode = body.mode.as_deref().map(QueueMode::parse).transpose()?;
     let flow = body.flow.map(QueueLimits::try_from).transpose()?;
-    let request = PutQueue { name: name.clone(), defaults, mode, flow, actor: call.actor() };
+    let (endpoint, secret) = endpoint(&call, &name, body.endpoint).await?;
+    let request = PutQueue { name: name.clone(), defaults, mode, flow, endpoint, actor: call.actor() };
     call.store().put_queue(request, None).await??;
     call.app.defaults.forget();
-    show(&call, name).await
+    show(&call, name, secret).await
+}
+
+/// What becomes of a queue's endpoint, and the secret that was made for one that had none.
+async fn endpoint(
+    call: &Call,
+    name: &Name,
+    body: Option<EndpointBody>,
+) -> Result<(SetEndpoint, Option<String>), Problem> {
+    let Some(EndpointBody { url, secret, max }) = body else { return Ok((SetEndpoint::Keep, None)) };
+    let Some(url) = url else {
+        return match (secret, max) {
+            (None, None) => Ok((SetEndpoint::Remove, None)),
+            _ => Err(Invalid::new("endpoint.url", "missing", "say where the web service is").into()),
+        };
+    };
+    let given = secret.as_deref().map(WebhookSecret::parse).transpose()?;
+    let queues = call.store().queues(0, None).await?;
+    let has_one = queues.iter().any(|state| state.queue.name == *name && state.queue.endpoint.is_some());
+    let made = (given.is_none() && !has_one).then(|| WebhookSecret::from_bytes(fresh::random::<32>()));
+    let made = made.transpose()?;
+    let shown = made.as_ref().map(WebhookSecret::to_text);
+    Ok((SetEndpoint::Put { url, secret: given.or(made), max }, shown))
 }
 
 /// `POST /v1/queues/{queue}/pause`
@@ -84,7 +107,7 @@ pub(crate) async fn resume(call: Call) -> Reply {
 async fn set_paused(call: &Call, pause: bool) -> Reply {
     let name = call.queue()?;
     call.store().pause_queue(PauseQueue { name: name.clone(), pause, actor: call.actor() }, None).await?;
-    show(call, name).await
+    show(call, name, None).await
 }
 
 /// A queue that nobody set anything for, with nothing due in it.
@@ -92,9 +115,13 @@ fn unset(name: Name) -> QueueState {
     QueueState { queue: Queue::new(name), due: Count::default(), oldest_due_at: None, held_until: None }
 }
 
-async fn show(call: &Call, name: Name) -> Reply {
+async fn show(call: &Call, name: Name, secret: Option<String>) -> Reply {
     let known = call.store().queues(CAP, None).await?.into_iter().find(|state| state.queue.name == name);
     let state = known.unwrap_or_else(|| unset(name.clone()));
     let rates = call.app.hub.rates(&name);
-    ok(&OneQueue { queue: QueueShape::of(state, rates) })
+    let mut queue = QueueShape::of(state, rates);
+    if let Some(endpoint) = &mut queue.endpoint {
+        endpoint.secret = secret;
+    }
+    ok(&OneQueue { queue })
 }

@@ -10,7 +10,7 @@ use crate::feed::FeedPageShape;
 use crate::route::{Access, Is, Param, Route, param};
 use crate::wire;
 use crate::{
-    append, approve, bulk, claim, enqueue, feed, health, keys, lease, list, openapi, operate, pages,
+    append, approve, bulk, claim, enqueue, feed, health, keys, lease, list, now, openapi, operate, pages,
     problems, queues, schedules, schedules_bulk, settle, stats, workers,
 };
 use axum::http::Method;
@@ -436,9 +436,7 @@ fn surroundings() -> Vec<Route> {
 fn watchers() -> Vec<Route> {
     let open = |route: Route| route.open_to(Access::Everybody);
     vec![
-        get("/v1/now", "how everything stands at this moment", stats::now)
-            .may(V)
-            .gives::<stats::NowShape>(200),
+        get("/v1/now", "how everything stands at this moment", now::now).may(V).gives::<now::NowShape>(200),
         get("/v1/stats", "how much happened over time, and how long it took", stats::stats)
             .may(V)
             .asks([

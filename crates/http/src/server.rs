@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tower::ServiceExt;
 use windlass_core::LeaseMs;
 use windlass_engine::archive::Archive;
-use windlass_engine::service::Publishers;
+use windlass_engine::service::{Endpoints, Publishers};
 use windlass_engine::{Level, Shutdown};
 use windlass_store::{Store, StoreError};
 
@@ -39,6 +39,8 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const COMMENT: Duration = Duration::from_secs(15);
 /// How long the end waits for this server to resign as leader, so that another leads at once.
 const RESIGNING: Duration = Duration::from_secs(2);
+/// How long jobs that are with an endpoint may take to come back when the server ends.
+const DRAINING: Duration = Duration::from_secs(25);
 /// The most connections at once; more wait to be accepted.
 const CONNECTIONS: usize = 20_000;
 
@@ -72,6 +74,7 @@ pub struct Server {
     lease_ms: LeaseMs,
     metrics: Option<Arc<TcpListener>>,
     publishers: Option<Arc<dyn Publishers>>,
+    endpoints: Option<Arc<dyn Endpoints>>,
     archive: Option<Arc<dyn Archive>>,
 }
 
@@ -115,8 +118,15 @@ impl Server {
             lease_ms: LeaseMs::DEFAULT,
             metrics: None,
             publishers: None,
+            endpoints: None,
             archive: None,
         }
+    }
+
+    /// Sends jobs of queues with an endpoint there.
+    pub fn endpoints(mut self, endpoints: Arc<dyn Endpoints>) -> Self {
+        self.endpoints = Some(endpoints);
+        self
     }
 
     /// Carries events to where subscriptions say, while this server leads; with [`Server::schedules`].
@@ -236,7 +246,13 @@ impl Server {
     pub async fn run(self, listener: TcpListener, shutdown: Shutdown) -> io::Result<()> {
         let app = self.app();
         app.set_loopback(listener.local_addr()?.ip().is_loopback());
-        let mut parts = background::start(&app, self.sweeps, self.schedules, self.publishers.clone());
+        let mut parts = background::start(
+            &app,
+            self.sweeps,
+            self.schedules,
+            self.publishers.clone(),
+            self.endpoints.clone(),
+        );
         if let Some(listener) = self.metrics {
             parts.spawn(metrics_listener::run(listener, Arc::clone(&app)));
         }
@@ -292,6 +308,9 @@ impl Server {
         connections.shutdown().await;
         if self.schedules && timeout(RESIGNING, app.resigned.notified()).await.is_err() {
             tracing::debug!("the leader's term could not be resigned; it ends by itself");
+        }
+        if self.endpoints.is_some() && timeout(DRAINING, app.drained.notified()).await.is_err() {
+            tracing::warn!("jobs are still with an endpoint; they are sent again when their leases are over");
         }
         parts.shutdown().await;
         Ok(())

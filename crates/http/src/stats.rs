@@ -1,8 +1,6 @@
-//! `/v1/stats` and `/v1/now`: how much happened over time, and how everything stands at this moment.
+//! `/v1/stats`: how much happened over time.
 
 use crate::call::{Call, Reply, json, ok};
-use crate::problem::Problem;
-use crate::wire::registry::QueueShape;
 use crate::wire::stats::RebuildBody;
 use crate::wire::time::{Span, Time};
 use axum::http::StatusCode;
@@ -11,12 +9,8 @@ use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use windlass_core::follow::STATS;
 use windlass_core::stats::{Histogram, Tally};
-use windlass_core::wait::ApprovalStatus;
 use windlass_core::{Invalid, Name, Timestamp};
-use windlass_store::{
-    Gauge, ListApprovals, ListProblems, ProblemState, ROLLUPS_MAX, ReadGauges, ReadRollups, RebuildStats,
-    Resolution, Rollup, fresh,
-};
+use windlass_store::{Gauge, ROLLUPS_MAX, ReadGauges, ReadRollups, RebuildStats, Resolution, Rollup, fresh};
 
 /// The most steps of an answer.
 const STEPS_MAX: i64 = 360;
@@ -24,8 +18,6 @@ const STEPS_MAX: i64 = 360;
 const SERIES_MAX: usize = 20;
 /// Steps that are aimed at when nothing is said.
 const STEPS: i64 = 60;
-/// Up to where jobs are counted.
-const COUNT_MAX: i64 = 100_000;
 
 /// What happened over time.
 #[derive(Debug, Serialize, ToSchema)]
@@ -336,87 +328,6 @@ pub(crate) async fn rebuild(call: Call) -> Reply {
     let request = RebuildStats { since: body.since.map(|at| at.0), actor: call.actor() };
     let place = call.store().rebuild_stats(request, None).await?;
     json(StatusCode::ACCEPTED, &Rebuilding { since: place.since.map(Time) })
-}
-
-/// How everything stands at one moment.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Now)]
-pub(crate) struct NowShape {
-    /// The moment.
-    as_of: Time,
-    /// Jobs by status, each counted up to 100,000.
-    statuses: BTreeMap<&'static str, CountShape>,
-    /// Queues that have a setting or a job that may run, now or later, or runs, or in which something happened in the last day.
-    queues: Vec<QueueShape>,
-    /// Workers.
-    workers: WorkersNow,
-    /// Approvals that nobody has decided, up to 1,000.
-    approvals: CountShape,
-    /// Problems that are open, up to 1,000.
-    problems: CountShape,
-}
-
-/// A count that may have stopped.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Count)]
-struct CountShape {
-    /// How many.
-    count: i64,
-    /// Whether there are more than were counted.
-    capped: bool,
-}
-
-/// Workers at one moment.
-#[derive(Debug, Default, Serialize, ToSchema)]
-#[schema(as = WorkersNow)]
-struct WorkersNow {
-    /// Those that take jobs.
-    live: i64,
-    /// Those that take no more.
-    draining: i64,
-    /// Those that stopped without a word.
-    gone: i64,
-    /// Jobs that the live ones can run at once.
-    capacity: i64,
-}
-
-/// `GET /v1/now`: counts of every queue, so for keys of every queue.
-pub(crate) async fn now(call: Call) -> Reply {
-    call.who.check_all_queues()?;
-    ok(&stands(&call).await?)
-}
-
-async fn stands(call: &Call) -> Result<NowShape, Problem> {
-    const PAGE: usize = windlass_core::limits::PAGE_MAX;
-    let (store, as_of) = (call.store(), fresh::wall_clock());
-    let counts = store.counts(COUNT_MAX, None).await?;
-    let statuses = counts
-        .statuses
-        .iter()
-        .map(|(status, count)| (status.as_str(), CountShape { count: count.n, capped: count.capped }));
-    let mut workers = WorkersNow::default();
-    for worker in store.workers((), None).await? {
-        match (worker.expires_at > as_of, worker.draining) {
-            (false, _) => workers.gone += 1,
-            (true, true) => workers.draining += 1,
-            (true, false) => {
-                workers.live += 1;
-                workers.capacity += i64::from(worker.capacity);
-            }
-        }
-    }
-    let paged = |n: usize| CountShape { count: n as i64, capped: n == PAGE };
-    let pending = Some(ApprovalStatus::Pending);
-    let approvals = ListApprovals { status: pending, limit: PAGE, ..ListApprovals::default() };
-    let open = ListProblems { state: Some(ProblemState::Open), limit: PAGE, ..ListProblems::default() };
-    Ok(NowShape {
-        as_of: Time(as_of),
-        statuses: statuses.collect(),
-        queues: crate::queues::standing(call, COUNT_MAX).await?,
-        workers,
-        approvals: paged(store.approvals(approvals, None).await?.len()),
-        problems: paged(store.problems(open, None).await?.len()),
-    })
 }
 
 #[cfg(test)]

@@ -123,6 +123,8 @@ async fn a_key_for_some_queues_sees_the_stats_of_those() {
         fail(&bed, "mail", "send", &["no"]).await;
         fail(&bed, "bulk", "send", &["no"]).await;
         until("both are counted", async || sum(&bed.get("/v1/stats").await.is(200), "failed") == 2).await;
+        // What is shared among those who may see everything is shared with nobody else.
+        bed.get("/v1/now").await.is(200);
         let bed = bed.with_key(Some(some));
         assert_eq!(sum(&bed.get("/v1/stats").await.is(200), "failed"), 1);
         bed.get("/v1/stats?queue=bulk").await.refused(403, "queue_forbidden");

@@ -413,7 +413,8 @@ CREATE TABLE windlass.queues (
   paused_by text,
   defaults  text NOT NULL DEFAULT '{}',
   mode      text NOT NULL DEFAULT 'pull',
-  flow      text
+  flow      text,
+  endpoint  text
 );
 
 CREATE TABLE windlass.workers (
@@ -709,6 +710,7 @@ COMMENT ON COLUMN windlass.queues.paused_by IS 'Who paused it.';
 COMMENT ON COLUMN windlass.queues.defaults IS 'What its jobs get where they say nothing, as JSON.';
 COMMENT ON COLUMN windlass.queues.mode IS 'pull: workers take its jobs; push: the leader assigns them.';
 COMMENT ON COLUMN windlass.queues.flow IS 'Its limits, as JSON; null without any.';
+COMMENT ON COLUMN windlass.queues.endpoint IS 'Where its jobs are sent, as JSON with the secret; null without one.';
 COMMENT ON TABLE windlass.workers IS 'Workers that report themselves.';
 COMMENT ON COLUMN windlass.workers.id IS 'The worker.';
 COMMENT ON COLUMN windlass.workers.queues IS 'Queues it takes jobs from, as JSON.';

@@ -1,2 +1,2 @@
 -- Queues with a setting.
-SELECT name, paused_at, paused_by, defaults, mode, flow FROM windlass.queues ORDER BY name
+SELECT name, paused_at, paused_by, defaults, mode, flow, endpoint FROM windlass.queues ORDER BY name

@@ -33,7 +33,8 @@ pub(crate) fn queue(r: &Row) -> Tried<Queue> {
     let defaults = serde_json::from_str(c.get()?)?;
     let mode = c.text(|word| QueueMode::parse(word).ok())?;
     let flow = c.get::<Option<&str>>()?.map(serde_json::from_str).transpose()?;
-    Ok(Queue { name, paused: paused_at.zip(paused_by), defaults, mode, flow })
+    let endpoint = c.get::<Option<&str>>()?.map(serde_json::from_str).transpose()?;
+    Ok(Queue { name, paused: paused_at.zip(paused_by), defaults, mode, flow, endpoint })
 }
 
 fn access_key(r: &Row) -> Tried<AccessKey> {
@@ -192,7 +193,8 @@ impl Tx<'_> {
         let defaults = serde_json::to_string(&q.defaults)?;
         let (name, mode) = (q.name.as_str(), q.mode.as_str());
         let flow = q.flow.as_ref().map(serde_json::to_string).transpose()?;
-        let params = params![name, at, by, defaults, mode, was_there, flow];
+        let endpoint = q.endpoint.as_ref().map(serde_json::to_string).transpose()?;
+        let params = params![name, at, by, defaults, mode, was_there, flow, endpoint];
         let put = self.rows(sql!("put_queue"), params).await?;
         if put.is_empty() {
             return Err(Failure::Raced);

@@ -20,7 +20,14 @@ async fn open(url: &str) -> Bed {
 
 async fn limits(bed: &Bed, flow: QueueLimits) {
     let (defaults, actor) = (QueueDefaults::default(), Actor::api());
-    let put = PutQueue { name: name("default"), defaults, mode: None, flow: Some(flow), actor };
+    let put = PutQueue {
+        endpoint: windlass_store::SetEndpoint::Keep,
+        name: name("default"),
+        defaults,
+        mode: None,
+        flow: Some(flow),
+        actor,
+    };
     bed.store.put_queue(put, at(0)).await.expect("the store answers").expect("set");
 }
 

@@ -9,10 +9,14 @@ use windlass_conformance::{
     Bed, checkpoint, completes, fails, for_approval, for_children, for_signal, invariants, key, key_of, name,
     note, redrive, step_begins, step_ends, stop, stop_at_once,
 };
+use windlass_core::subscription::{Begin, GIVE_UP_MS, Selection, Subscription, TIMEOUT_MS, Target};
 use windlass_core::wait::Decision;
-use windlass_core::{Actor, Status, Unique};
+use windlass_core::{Actor, LeaseMs, Status, Unique, Who};
 use windlass_postgres::{OpenError, Options};
-use windlass_store::{PauseQueue, Purge, ReadArchive};
+use windlass_store::{
+    AcquireTerm, Credential, Delivery, Erase, ForgetTombstones, LogRange, MoveLogs, PauseQueue, Purge,
+    PutSubscription, ReadArchive, RemoveSubscription, ReportSubscription, WriteLogs,
+};
 
 /// A role of one test, dropped at its end.
 struct Role {
@@ -110,6 +114,67 @@ fn the_app_role_runs_a_whole_life() {
         let gone = bed.store.purge(Purge { jobs, archive: None }, None).await.expect("the store answers");
         assert_eq!(gone, [Ok(()), Ok(())]);
         assert_eq!(bed.store.job(child, None).await.expect("the store answers"), None);
+        invariants::check(&bed).await;
+        drop(bed);
+        role.ends().await;
+    });
+}
+
+/// M7, T9, R11: a role with only what `grant_app` grants leads, moves log lines, archives, erases, forgets tombstones and keeps
+/// subscriptions; what it removed and erased stays provable.
+#[test]
+fn the_app_role_keeps_house() {
+    wait_for(async {
+        let role = Role::new("keeps", "grant_app").await;
+        let store = Options::new(&role.url).migrate(false).pool(4).open().await.expect("a store");
+        let bed = Bed::new(Arc::new(store));
+        let (term, holder) = (name("leader"), Who::parse("holder", "a").expect("a name"));
+        let ttl_ms = LeaseMs::new(60_000).expect("a length of time");
+        let wish = AcquireTerm { name: term.clone(), holder, ttl_ms };
+        let epoch = bed.store.acquire_term(wish, None).await.expect("the store answers").expect("free").epoch;
+        let (one, two) =
+            (bed.holds("w", bed.job("work"), None).await, bed.holds("w", bed.job("work"), None).await);
+        for held in [&one, &two] {
+            let lines = vec!["one".to_owned(), "two".to_owned()];
+            let lines = WriteLogs { job: held.job.id, token: held.lease.token, lines };
+            bed.store.write_logs(lines, None).await.expect("the store answers").expect("written");
+        }
+        let ranges = vec![LogRange { job: one.job.id, first: 1, last: 2 }];
+        let moves = MoveLogs { term: term.clone(), epoch, part: "logs-1".to_owned(), ranges };
+        assert_eq!(bed.store.move_logs(moves, None).await, Ok(Ok(vec![Ok(())])));
+        for held in [&one, &two] {
+            bed.settles(held, completes(), None).await.expect("completed");
+        }
+        let wish = Erase { job: two.job.id, actor: Actor::api(), expected_version: None };
+        bed.store.erase(wish, None).await.expect("the store answers").expect("erased");
+        let version = bed.row(one.job.id).await.version;
+        let purge = Purge { jobs: vec![(one.job.id, version)], archive: Some("jobs-1".to_owned()) };
+        assert_eq!(bed.store.purge(purge, None).await, Ok(vec![Ok(())]));
+        let left = bed.store.purged(one.job.id, None).await.expect("the store answers");
+        assert_eq!(left.and_then(|left| left.archive).as_deref(), Some("jobs-1"));
+        let before = bed.row(two.job.id).await.updated_at.plus_ms(60_000);
+        let forget = ForgetTombstones { term: term.clone(), epoch, before, limit: 10 };
+        assert_eq!(bed.store.forget_tombstones(forget, None).await, Ok(Ok(1)));
+        let target = Target::Webhook { url: "https://a.example/".to_owned(), timeout_ms: TIMEOUT_MS };
+        let credential =
+            Credential::parse(&target, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").expect("a secret");
+        let select = Selection::default();
+        let subscription = Subscription { select, target, from: Begin::Now, give_up_ms: GIVE_UP_MS };
+        let put = PutSubscription {
+            name: name("a"),
+            subscription,
+            credential: Some(credential),
+            expected_version: None,
+            actor: Actor::api(),
+        };
+        let made = bed.store.put_subscription(put, None).await.expect("the store answers").expect("made");
+        let (version, delivery) = (made.version, Delivery::GivesUp("410".to_owned()));
+        let report = ReportSubscription { term, epoch, name: name("a"), version, delivery };
+        let state =
+            bed.store.report_subscription(report, None).await.expect("the store answers").expect("noted");
+        assert!(state.paused.is_some());
+        let remove = RemoveSubscription { name: name("a"), actor: Actor::api() };
+        bed.store.remove_subscription(remove, None).await.expect("the store answers").expect("removed");
         invariants::check(&bed).await;
         drop(bed);
         role.ends().await;

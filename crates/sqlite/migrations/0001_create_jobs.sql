@@ -318,7 +318,8 @@ CREATE TABLE queues (
   paused_by TEXT,
   defaults  TEXT NOT NULL DEFAULT '{}',
   mode      TEXT NOT NULL DEFAULT 'pull',
-  flow      TEXT                            -- its rules, as JSON; null without any
+  flow      TEXT,                           -- its rules, as JSON; null without any
+  endpoint  TEXT                            -- where its jobs are sent, as JSON with the secret; null without one
 ) STRICT, WITHOUT ROWID;
 
 -- What starts of queues with rates have paid for, per lane, and until when lanes are held; lane -1 is the whole queue.

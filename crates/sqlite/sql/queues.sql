@@ -1,2 +1,2 @@
 -- Queues with a setting.
-SELECT name, paused_at, paused_by, defaults, mode, flow FROM queues ORDER BY name
+SELECT name, paused_at, paused_by, defaults, mode, flow, endpoint FROM queues ORDER BY name

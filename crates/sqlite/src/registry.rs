@@ -30,6 +30,7 @@ pub(crate) fn queue(r: &Row<'_>) -> Tried<Queue> {
         defaults: serde_json::from_str(&r.get::<_, String>(3)?)?,
         mode: QueueMode::parse(&r.get::<_, String>(4)?).map_err(unreadable)?,
         flow: r.get::<_, Option<String>>(5)?.map(|text| serde_json::from_str(&text)).transpose()?,
+        endpoint: r.get::<_, Option<String>>(6)?.map(|text| serde_json::from_str(&text)).transpose()?,
     })
 }
 
@@ -171,7 +172,8 @@ impl Tx<'_, '_> {
         let defaults = serde_json::to_string(&q.defaults)?;
         let flow = q.flow.as_ref().map(serde_json::to_string).transpose()?;
         let (at, by) = (at.map(Timestamp::as_micros), by.map(String::from));
-        let params = (q.name.as_str(), at, by, defaults, q.mode.as_str(), flow);
+        let endpoint = q.endpoint.as_ref().map(serde_json::to_string).transpose()?;
+        let params = (q.name.as_str(), at, by, defaults, q.mode.as_str(), flow, endpoint);
         self.execute(sql!("put_queue"), params).map(|_| ())
     }
 

@@ -91,7 +91,7 @@ pub const PLACES: &Table =
 /// Every table that moves, in the order in which it does.
 pub const TABLES: &[Table] = tables! {
     "settings" [one Int] state Text;
-    "queues" [name Text] paused_at Time, paused_by Text, defaults Text, mode Text, flow Text;
+    "queues" [name Text] paused_at Time, paused_by Text, defaults Text, mode Text, flow Text, endpoint Text;
     "access_keys" [name Text] hash Bytes, roles Text, queues Text, expires_at Time, created_at Time, revoked_at Time;
     "schedules" [name Text] next_at Time, state Text;
     "triggers" [name Text] state Text, secrets Text;

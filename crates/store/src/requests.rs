@@ -16,7 +16,7 @@ pub use windlass_core::paper::{ListPapers, Paper, PaperKind, PutPaper, RemovePap
 pub use windlass_core::problem::{Problem, ProblemState, PutProblem, Sighting};
 pub use windlass_core::registry::{
     DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, Remember, RevokeAccessKey,
-    WriteAudit,
+    SetEndpoint, WriteAudit,
 };
 pub use windlass_core::retention::{ForgetTombstones, Restore, Tombstone};
 pub use windlass_core::schedule::{

@@ -117,7 +117,14 @@ impl QueueHandle {
     /// the queue before. Clients and workers learn of it within seconds.
     pub async fn set_defaults(&self, defaults: QueueDefaults) -> Result<()> {
         let (name, actor) = (Name::parse("queue", &self.name)?, self.client.actor());
-        let request = PutQueue { flow: None, name, defaults, mode: None, actor };
+        let request = PutQueue {
+            endpoint: windlass_store::SetEndpoint::Keep,
+            flow: None,
+            name,
+            defaults,
+            mode: None,
+            actor,
+        };
         Ok(self.client.repeat(|| self.client.store().put_queue(request.clone(), None)).await??)
     }
 
@@ -135,7 +142,14 @@ impl QueueHandle {
         let known = self.client.repeat(|| self.client.store().queues(1, None)).await?;
         let known = known.into_iter().find(|state| state.queue.name == name);
         let defaults = known.map(|state| state.queue.defaults).unwrap_or_default();
-        let request = PutQueue { name, defaults, mode: Some(mode), flow: None, actor };
+        let request = PutQueue {
+            endpoint: windlass_store::SetEndpoint::Keep,
+            name,
+            defaults,
+            mode: Some(mode),
+            flow: None,
+            actor,
+        };
         Ok(self.client.repeat(|| self.client.store().put_queue(request.clone(), None)).await??)
     }
 
@@ -158,7 +172,14 @@ impl QueueHandle {
         let known = self.client.repeat(|| self.client.store().queues(1, None)).await?;
         let known = known.into_iter().find(|state| state.queue.name == name);
         let defaults = known.map(|state| state.queue.defaults).unwrap_or_default();
-        let request = PutQueue { name, defaults, mode: None, flow: Some(flow), actor };
+        let request = PutQueue {
+            endpoint: windlass_store::SetEndpoint::Keep,
+            name,
+            defaults,
+            mode: None,
+            flow: Some(flow),
+            actor,
+        };
         Ok(self.client.repeat(|| self.client.store().put_queue(request.clone(), None)).await??)
     }
 }

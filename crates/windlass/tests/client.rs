@@ -183,6 +183,7 @@ async fn what_a_job_does_not_say_its_kind_agent_and_queue_do() {
         .unwrap();
     let name = Name::parse("queue", "slow").unwrap();
     let put = windlass_store::PutQueue {
+        endpoint: windlass_store::SetEndpoint::Keep,
         flow: None,
         name,
         defaults: retries(5),

@@ -54,7 +54,7 @@ pub enum QueuesCommand {
     Resume(QueueArg),
     /// Set limits and mode of a queue and the defaults of its jobs; defaults left out are unset
     #[command(
-        after_help = "Examples:\n  windlass queues set mail --max-retries 10 --timeout 2m\n  windlass queues set render --mode push\n  windlass queues set sync --limit 40 --per-key 2 --weight acme=3\n  windlass queues set sync --rate 100/s --burst 20 --key-rate 10/m"
+        after_help = "Examples:\n  windlass queues set mail --max-retries 10 --timeout 2m\n  windlass queues set render --mode push\n  windlass queues set sync --limit 40 --per-key 2 --weight acme=3\n  windlass queues set sync --rate 100/s --burst 20 --key-rate 10/m\n  windlass queues set mail --endpoint https://example.org/mail --limit 40"
     )]
     Set(Box<QueueSettings>),
 }
@@ -161,6 +161,18 @@ pub struct QueueSettings {
         "limit", "per_key", "key_limit", "weight", "rate", "key_rate", "fair", "aging", "backlog", "full", "newest", "breaker",
     ])]
     pub no_limits: bool,
+    /// Let the servers POST its jobs to this web service, as `work --post` does; without a secret one is made and shown once
+    #[arg(long, value_name = "URL")]
+    pub endpoint: Option<String>,
+    /// A file with the secret that signs what the endpoint is sent, whsec_…
+    #[arg(long, value_name = "FILE", requires = "endpoint")]
+    pub endpoint_secret_file: Option<std::path::PathBuf>,
+    /// How many jobs each server has with the endpoint at once, 1 to 1000 [default: 10]
+    #[arg(long, value_name = "N", requires = "endpoint")]
+    pub endpoint_max: Option<i64>,
+    /// Send its jobs to no web service any more
+    #[arg(long, conflicts_with = "endpoint")]
+    pub no_endpoint: bool,
 }
 
 /// `windlass workers`

@@ -243,7 +243,20 @@ async fn set_queues(client: &Client) -> windlass::Result<()> {
             ..QueueLimits::default()
         });
         let actor = Actor::api();
-        client.store().put_queue(PutQueue { flow, name, defaults, mode: None, actor }, None).await??;
+        client
+            .store()
+            .put_queue(
+                PutQueue {
+                    endpoint: windlass_store::SetEndpoint::Keep,
+                    flow,
+                    name,
+                    defaults,
+                    mode: None,
+                    actor,
+                },
+                None,
+            )
+            .await??;
     }
     Ok(())
 }

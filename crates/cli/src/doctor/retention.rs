@@ -2,10 +2,12 @@
 
 use super::{Finding, ago, ok, problem, warning};
 use crate::fail::Outcome;
+use crate::s3::S3;
 use crate::settings::Settings;
 use std::sync::Arc;
 use windlass_core::Timestamp;
 use windlass_core::retention::deciding;
+use windlass_engine::archive::{Archive, ArchiveError};
 use windlass_store::{List, ReadOldLogs, Store, fresh};
 
 /// How long after its time a job may still be there: passes are a minute apart, and a long one takes a while.
@@ -43,7 +45,7 @@ pub async fn look(store: &Arc<dyn Store>, settings: &Settings) -> Outcome<Vec<Fi
         Some(at) => warning(
             "retention",
             format!("jobs are still here whose time is over, one of which ended {} ago", ago(at, now)),
-            "start `windlass serve --archive DIR`, or see in its log why the server that leads removes nothing",
+            "start `windlass serve --archive PLACE`, or see in its log why the server that leads removes nothing",
         ),
     });
     Ok(findings)
@@ -60,20 +62,28 @@ async fn of_logs(store: &Arc<dyn Store>, now: Timestamp, kept_ms: i64) -> Outcom
                 "log lines should be in the archive, one of which job {job} printed {} ago",
                 ago(*at, now)
             ),
-            "start `windlass serve --archive DIR`, or see in its log why the server that leads moves nothing",
+            "start `windlass serve --archive PLACE`, or see in its log why the server that leads moves nothing",
         ),
     })
 }
 
 /// Whether the archive is there, as far as this machine can see.
 async fn of_archive(settings: &Settings) -> Finding {
-    let Some(archive) = settings.archive() else {
+    let archive = match (settings.object_store(), settings.archive()) {
+        (Err(failure), _) | (_, Err(failure)) => {
+            let found = format!("{}: finished jobs and log lines stay in the store", failure.detail);
+            return problem("archive", found, "name the archive as `windlass serve --help` says");
+        }
+        (Ok(Some(store)), _) => return of_objects(&store).await,
+        (_, Ok(archive)) => archive,
+    };
+    let Some(archive) = archive else {
         let found =
             "jobs or log lines are to be archived before they are removed, and no archive is named here";
         return warning(
             "archive",
             found,
-            "name the folder of your servers with --archive or WINDLASS_ARCHIVE",
+            "name the archive of your servers with --archive or WINDLASS_ARCHIVE",
         );
     };
     let folder = std::path::Path::new(settings.archive.as_ref().map_or("", |archive| archive.value.as_str()));
@@ -94,17 +104,40 @@ async fn of_archive(settings: &Settings) -> Finding {
         );
     }
     match archive.list().await {
-        Ok(names) => {
-            let of = |what: &str| {
-                names.iter().filter(|name| name.starts_with(what) && name.ends_with(".zst")).count()
-            };
-            let (jobs, logs) = (of("jobs-"), of("logs-"));
-            ok("archive", format!("{} holds {jobs} files of jobs and {logs} of log lines", archive.place()))
-        }
+        Ok(names) => ok("archive", holds(&archive.place(), &names)),
         Err(error) => problem(
             "archive",
             format!("{error}: finished jobs and log lines stay in the store"),
             "mount the folder, or give the user of the server the right to read and write there",
         ),
+    }
+}
+
+/// What an archive holds, in words.
+fn holds(place: &str, names: &[String]) -> String {
+    let of =
+        |what: &str| names.iter().filter(|name| name.starts_with(what) && name.ends_with(".zst")).count();
+    format!("{place} holds {} files of jobs and {} of log lines", of("jobs-"), of("logs-"))
+}
+
+/// Whether an object store is there, can be written to, and forgets what is erased.
+async fn of_objects(store: &S3) -> Finding {
+    let looked = async {
+        let names = store.list().await?;
+        store.check_conditions().await?;
+        Ok::<_, ArchiveError>(names)
+    };
+    match looked.await {
+        Err(error) => problem(
+            "archive",
+            format!("{error}: finished jobs and log lines stay in the store"),
+            "start the object store, or name the right bucket, endpoint, region and key; nothing is removed until then",
+        ),
+        Ok(_) if store.keeps_versions().await == Some(true) => warning(
+            "archive",
+            format!("the bucket of {} keeps every version, so what is erased stays there", store.place()),
+            "suspend its versioning, or let a lifecycle rule remove versions that are not current",
+        ),
+        Ok(names) => ok("archive", holds(&store.place(), &names)),
     }
 }

@@ -167,8 +167,18 @@ impl Twins {
                         ..QueueLimits::default()
                     });
                 let mode = Some(if *push { QueueMode::Push } else { QueueMode::Pull });
-                let answer =
-                    both!(self, put_queue, PutQueue { name: queue(*q), defaults, mode, flow, actor });
+                let answer = both!(
+                    self,
+                    put_queue,
+                    PutQueue {
+                        endpoint: windlass_store::SetEndpoint::Keep,
+                        name: queue(*q),
+                        defaults,
+                        mode,
+                        flow,
+                        actor
+                    }
+                );
                 self.tells("put_queue", answer.is_ok());
             }
             Act::PutWorker { worker: w, draining } => {

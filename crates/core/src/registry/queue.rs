@@ -1,6 +1,6 @@
 //! Queues: what their jobs fall back to, how they reach workers, their limits, pausing.
 
-use super::WriteAudit;
+use super::{Endpoint, SetEndpoint, WriteAudit};
 use crate::backoff::Backoff;
 use crate::job::Metadata;
 use crate::lane::QueueLimits;
@@ -92,6 +92,8 @@ pub struct Queue {
     pub mode: QueueMode,
     /// Its limits; none if it has no rule.
     pub flow: Option<QueueLimits>,
+    /// The web service that servers send its jobs to; none if workers take them.
+    pub endpoint: Option<Endpoint>,
 }
 
 impl Queue {
@@ -103,6 +105,7 @@ impl Queue {
             defaults: QueueDefaults::default(),
             mode: QueueMode::default(),
             flow: None,
+            endpoint: None,
         }
     }
 
@@ -123,6 +126,8 @@ pub struct PutQueue {
     pub mode: Option<QueueMode>,
     /// Its limits; as before when absent, none when there is no rule in it.
     pub flow: Option<QueueLimits>,
+    /// What becomes of its endpoint.
+    pub endpoint: SetEndpoint,
     /// Who sets them.
     pub actor: Actor,
 }
@@ -138,7 +143,9 @@ impl PutQueue {
         let set = self.flow.clone().map(|flow| QueueLimits { broken: None, ..flow });
         let rules = set.or_else(|| queue.flow.clone()).unwrap_or_default();
         let flow = Some(QueueLimits { held, ..rules }).filter(|flow| !flow.is_empty());
-        let after = Queue { defaults: self.defaults, mode: self.mode.unwrap_or(queue.mode), flow, ..queue };
+        let endpoint = self.endpoint.decide(queue.endpoint.as_ref())?;
+        let mode = self.mode.unwrap_or(queue.mode);
+        let after = Queue { defaults: self.defaults, mode, flow, endpoint, ..queue };
         if before == Some(&after) {
             return Ok(None);
         }
@@ -150,6 +157,9 @@ impl PutQueue {
             if let (Some(settings), Some(flow)) = (settings.as_object_mut(), queue.without_holds().flow) {
                 let flow = QueueLimits { broken: None, ..flow };
                 settings.insert("flow".to_owned(), serde_json::to_value(flow).unwrap_or_default());
+            }
+            if let (Some(settings), Some(endpoint)) = (settings.as_object_mut(), &queue.endpoint) {
+                settings.insert("endpoint".to_owned(), endpoint.to_audit());
             }
             settings
         };

@@ -6,6 +6,7 @@ use super::read::{head, read};
 use super::segment::{PACKED, pack, unpack};
 use super::{Archive, ArchiveError};
 use std::io;
+use std::sync::Arc;
 use windlass_core::erase::{Erase, Erasure};
 use windlass_core::{Event, JobId, LogPart, Timestamp};
 use windlass_store::Archived;
@@ -51,7 +52,7 @@ pub async fn erase_in(
         let Some(left) = erased(&text, job, &lines)? else { return Ok(None) };
         pack(left.as_bytes()).map(Some)
     };
-    archive.rewrite(name, Box::new(edit)).await
+    archive.rewrite(name, Arc::new(edit)).await
 }
 
 /// The lines of a segment without what they say of a job; none if they say nothing.

@@ -12,6 +12,7 @@ use metrics::{counter, gauge};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
+use windlass_core::Timestamp;
 use windlass_core::retention::{RetentionRule, deciding, is_over};
 use windlass_core::settings::Settings;
 use windlass_store::{ForgetTombstones, Store, fresh};
@@ -67,9 +68,10 @@ impl Retention {
     async fn pass_and_report(&self, epoch: i64, settings: &Settings, said: &mut Option<String>) {
         let (mut done, mut lines) = (Pruned::default(), MovedLogs::default());
         let passed = async {
-            self.pass(settings, &mut done).await?;
-            self.move_logs(epoch, settings, &mut lines).await?;
-            self.forget(epoch, settings).await
+            let Some(now) = self.now(epoch).await? else { return Ok(()) };
+            self.pass(settings, now, &mut done).await?;
+            self.move_logs(epoch, settings, now, &mut lines).await?;
+            self.forget(epoch, settings, now).await
         };
         let passed = passed.await;
         counter!("windlass_retention_removed_total").increment((done.removed + done.resumed) as u64);
@@ -100,23 +102,32 @@ impl Retention {
         }
     }
 
+    /// The moment by which ages are judged; none if another process leads by now. It is this machine's, but not beyond the end of
+    /// the term, which the store's clock gave: where the clock of this machine runs ahead, nothing goes early by more than a term.
+    async fn now(&self, epoch: i64) -> Result<Option<Timestamp>, PassError> {
+        let term = self.store.term(Leading::term(), None).await.map_err(PruneError::from)?;
+        let term = term.filter(|term| term.epoch == epoch);
+        Ok(term.map(|term| fresh::wall_clock().min(term.expires_at)))
+    }
+
     /// Moves log lines to the archive that are old.
     async fn move_logs(
         &self,
         epoch: i64,
         settings: &Settings,
+        now: Timestamp,
         lines: &mut MovedLogs,
     ) -> Result<(), PassError> {
         let Some(kept_ms) = settings.log_bodies_kept_ms else { return Ok(()) };
         let archive = self.archive.as_ref().ok_or(PassError::NoArchiveForLogs)?;
         let mover = LogMover::new(Arc::clone(&self.store), Arc::clone(archive), epoch);
-        Ok(mover.run(fresh::wall_clock().plus_ms(-kept_ms), lines).await?)
+        Ok(mover.run(now.plus_ms(-kept_ms), lines).await?)
     }
 
     /// Forgets tombstones that are old.
-    async fn forget(&self, epoch: i64, settings: &Settings) -> Result<(), PassError> {
+    async fn forget(&self, epoch: i64, settings: &Settings, now: Timestamp) -> Result<(), PassError> {
         let Some(kept_ms) = settings.tombstones_kept_ms else { return Ok(()) };
-        let before = fresh::wall_clock().plus_ms(-kept_ms);
+        let before = now.plus_ms(-kept_ms);
         loop {
             let wish = ForgetTombstones { term: Leading::term(), epoch, before, limit: FORGET };
             match self.store.forget_tombstones(wish, None).await.map_err(PruneError::from)? {
@@ -126,7 +137,7 @@ impl Retention {
         }
     }
 
-    async fn pass(&self, settings: &Settings, done: &mut Pruned) -> Result<(), PassError> {
+    async fn pass(&self, settings: &Settings, now: Timestamp, done: &mut Pruned) -> Result<(), PassError> {
         if settings.retention.iter().all(|rule| rule.keep_ms.is_none()) {
             return Ok(());
         }
@@ -138,7 +149,6 @@ impl Retention {
         let pruner = Pruner::new(Arc::clone(&self.store), archive);
         pruner.resume(done).await?;
         let unread = pruner.unread().await.map_err(PruneError::from)?.map(|(_, before)| before);
-        let now = fresh::wall_clock();
         for rule in &settings.retention {
             let Some(mut filter) = rule.filter(now) else { continue };
             filter.finished_before = filter.finished_before.map(|at| unread.map_or(at, |read| at.min(read)));
@@ -165,12 +175,12 @@ fn is_decided_by(rules: &[RetentionRule], rule: &RetentionRule, job: &windlass_c
 #[derive(Debug, thiserror::Error)]
 enum PassError {
     #[error(
-        "no archive is named: start this server with --archive DIR, or let jobs go unarchived with \
+        "no archive is named: start this server with --archive PLACE, or let jobs go unarchived with \
          `windlass settings set retention_archive=false`"
     )]
     NoArchive,
     #[error(
-        "log lines are to move to the archive, and none is named: start this server with --archive DIR, or keep them with \
+        "log lines are to move to the archive, and none is named: start this server with --archive PLACE, or keep them with \
          `windlass settings set log_bodies_kept=default`"
     )]
     NoArchiveForLogs,

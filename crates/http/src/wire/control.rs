@@ -11,7 +11,7 @@ use windlass_core::Metadata;
 
 two_way!(QueueBody, WorkerBody, NewKey, DecideBody);
 
-/// What a queue's jobs fall back to, and how they reach workers. What is left out is unset; mode and limits stay as
+/// What a queue's jobs fall back to, and how they reach workers. What is left out is unset; mode, limits and endpoint stay as
 /// they are.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, remote = "Self")]
@@ -40,6 +40,26 @@ pub struct QueueBody {
     /// Its limits; as they are when left out, none when empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<LimitsShape>,
+    /// The web service that servers send its jobs to, as `windlass work --post` does; as it is when left out, none when empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointBody>,
+}
+
+/// A web service for the jobs of a queue.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = QueueEndpointSettings)]
+pub struct EndpointBody {
+    /// Where it is, `http://` or `https://`; left out, the queue has no endpoint any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// What requests are signed with, `whsec_…`; as it was when left out, and made and answered once where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
+    /// How many jobs each server has with it at once; 10. The limit of the queue bounds all servers together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1, maximum = 1000)]
+    pub max: Option<i64>,
 }
 
 /// What a worker says of itself. With nothing but `draining` it tells a known worker to take no

@@ -37,8 +37,24 @@ pub struct QueueShape {
     /// Its limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub flow: Option<LimitsShape>,
+    /// The web service that servers send its jobs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoint: Option<EndpointShape>,
     /// What happened in the last minute, as far as this server saw it.
     pub rates: RatesShape,
+}
+
+/// The web service that servers send a queue's jobs to.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = QueueEndpoint)]
+pub struct EndpointShape {
+    /// Where it is: its host, for a path may hold a secret.
+    pub url: String,
+    /// How many jobs each server has with it at once.
+    pub max: i64,
+    /// What requests are signed with, in the answer to the request that made it and never again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret: Option<String>,
 }
 
 /// Since when a queue is paused.
@@ -118,7 +134,7 @@ impl QueueShape {
     /// A queue as it stands.
     pub(crate) fn of(state: QueueState, rates: RatesShape) -> Self {
         let QueueState { queue, due, oldest_due_at, held_until } = state;
-        let Queue { name, paused, defaults, mode, flow } = queue;
+        let Queue { name, paused, defaults, mode, flow, endpoint } = queue;
         let QueueDefaults { max_retries, timeout_ms, lease_ms, grace_ms, backoff } = defaults;
         Self {
             name: name.to_string(),
@@ -137,6 +153,11 @@ impl QueueShape {
             held_until: held_until.map(Time),
             broken: flow.as_ref().and_then(|flow| flow.broken).map(BrokenShape::from),
             flow: flow.as_ref().filter(|flow| flow.has_rules()).map(LimitsShape::from),
+            endpoint: endpoint.map(|endpoint| EndpointShape {
+                url: endpoint.shown_url(),
+                max: endpoint.max,
+                secret: None,
+            }),
             rates,
         }
     }

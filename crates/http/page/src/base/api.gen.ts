@@ -1249,6 +1249,7 @@ export interface components {
             held_until?: components["schemas"]["Time"] | null;
             broken?: components["schemas"]["Broken"] | null;
             flow?: components["schemas"]["QueueLimits"] | null;
+            endpoint?: components["schemas"]["QueueEndpoint"] | null;
             /** @description What happened in the last minute, as far as this server saw it. */
             rates: components["schemas"]["Rates"];
         };
@@ -1299,6 +1300,18 @@ export interface components {
             lanes?: components["schemas"]["Lanes"] | null;
             aging?: components["schemas"]["Span"] | null;
             breaker?: components["schemas"]["Breaker"] | null;
+        };
+        /** @description The web service that servers send a queue's jobs to. */
+        QueueEndpoint: {
+            /** @description Where it is: its host, for a path may hold a secret. */
+            url: string;
+            /**
+             * Format: int64
+             * @description How many jobs each server has with it at once.
+             */
+            max: number;
+            /** @description What requests are signed with, in the answer to the request that made it and never again. */
+            secret?: string | null;
         };
         /** @description Events of the last minute, per second. */
         Rates: {
@@ -1412,7 +1425,7 @@ export interface components {
             mode?: string | null;
         };
         /**
-         * @description What a queue's jobs fall back to, and how they reach workers. What is left out is unset; mode and limits stay as
+         * @description What a queue's jobs fall back to, and how they reach workers. What is left out is unset; mode, limits and endpoint stay as
          *     they are.
          */
         QueueSettings: {
@@ -1431,6 +1444,19 @@ export interface components {
              */
             mode?: string | null;
             flow?: components["schemas"]["QueueLimits"] | null;
+            endpoint?: components["schemas"]["QueueEndpointSettings"] | null;
+        };
+        /** @description A web service for the jobs of a queue. */
+        QueueEndpointSettings: {
+            /** @description Where it is, `http://` or `https://`; left out, the queue has no endpoint any more. */
+            url?: string | null;
+            /** @description What requests are signed with, `whsec_…`; as it was when left out, and made and answered once where there was none. */
+            secret?: string | null;
+            /**
+             * Format: int64
+             * @description How many jobs each server has with it at once; 10. The limit of the queue bounds all servers together.
+             */
+            max?: number | null;
         };
         /** @description A queue after it was changed. */
         OneQueue: {
