@@ -10,8 +10,8 @@ use crate::feed::FeedPageShape;
 use crate::route::{Access, Is, Param, Route, param};
 use crate::wire;
 use crate::{
-    append, approve, bulk, claim, enqueue, feed, health, keys, lease, list, now, openapi, operate, pages,
-    problems, queues, schedules, schedules_bulk, settle, stats, workers,
+    append, approve, claim, enqueue, feed, health, keys, lease, list, now, openapi, operate, pages, problems,
+    queues, schedules, schedules_bulk, settle, stats, workers,
 };
 use axum::http::Method;
 use windlass_core::Role;
@@ -191,13 +191,6 @@ fn operators() -> Vec<Route> {
             .gives::<wire::operate::Signalled>(200)
             .creates()
             .refuses(&["not_found", "job_finished", "key_reused"]),
-        post("/v1/bulk", "cancel or redrive everything that a filter matches", bulk::bulk)
-            .may(O)
-            .takes::<wire::operate::BulkBody>()
-            .gives::<wire::operate::BulkDone>(200)
-            .gives::<wire::operation::OperationShape>(202)
-            .creates()
-            .refuses(&["not_found"]),
     ]
 }
 

@@ -3,12 +3,20 @@
 use super::{CURSOR, LIMIT, O, V, VO, delete, get, post, put};
 use crate::route::{Is, Route, param};
 use crate::wire::alert::{AlertBody, AlertShape, AlertsPage};
+use crate::wire::operate::{BulkBody, BulkDone};
 use crate::wire::operation::OperationShape;
 use crate::wire::paper::{MarkBody, MarkShape, MarksPage, ViewBody, ViewShape, ViewsPage};
-use crate::{alerts, calendar, operations, papers};
+use crate::{alerts, bulk, calendar, operations, papers};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
+        post("/v1/bulk", "cancel or redrive everything that a filter matches", bulk::bulk)
+            .may(O)
+            .takes::<BulkBody>()
+            .gives::<BulkDone>(200)
+            .gives::<OperationShape>(202)
+            .creates()
+            .refuses(&["not_found"]),
         get("/v1/operations", "what is done to many jobs, the latest first", operations::operations)
             .may(VO)
             .asks([LIMIT, CURSOR])
