@@ -716,112 +716,6 @@ export interface components {
              */
             version: number;
         };
-        /** @description What to do to everything that a filter matches. */
-        Bulk: {
-            filter?: components["schemas"]["Filter"] | null;
-            /** @description These jobs, at most 1000. */
-            ids?: string[] | null;
-            /** @description What to do. */
-            action: components["schemas"]["Action"];
-            /** @description Whether to count only. */
-            dry_run: boolean;
-            run_at?: components["schemas"]["Time"] | null;
-            spread?: components["schemas"]["Span"] | null;
-            /** @description Where the last request ended. */
-            cursor?: string | null;
-            /** @description Why, for cancelled jobs. */
-            reason?: string | null;
-            hold?: components["schemas"]["Span"] | null;
-        };
-        /** @description Which jobs, as a body says it. */
-        Filter: {
-            status?: components["schemas"]["Words"] | null;
-            /** @description Dead letters: failed and timed out. */
-            dead?: boolean | null;
-            /** @description In this queue. */
-            queue?: string | null;
-            /** @description Of this kind. */
-            kind?: string | null;
-            /** @description Of this agent. */
-            agent_id?: string | null;
-            /** @description With this tag. */
-            tag?: string | null;
-            /** @description Spawned by this job. */
-            parent_id?: string | null;
-            /** @description Held by this worker. */
-            worker_id?: string | null;
-            /** @description With this last error. */
-            error_code?: string | null;
-            created_after?: components["schemas"]["Time"] | null;
-            created_before?: components["schemas"]["Time"] | null;
-            finished_after?: components["schemas"]["Time"] | null;
-            finished_before?: components["schemas"]["Time"] | null;
-        };
-        /**
-         * @description What is done to jobs.
-         * @enum {string}
-         */
-        Action: "cancel" | "redrive";
-        /** @description One word, or several. */
-        Words: string | string[];
-        /** @description What was found and done. */
-        BulkDone: {
-            /** @description Jobs that the filter matches and the action is for, as far as this request looked. */
-            matched: number;
-            /** @description Some of them. */
-            sample: string[];
-            /** @description Jobs that were acted on. */
-            done: number;
-            /** @description Jobs that had moved on meanwhile. */
-            skipped: number;
-            /** @description Where to go on; none at the end. */
-            next_cursor?: string | null;
-        };
-        /** @description Something that is done to many jobs. */
-        Operation: {
-            /** @description Its id. */
-            id: string;
-            /** @description What is done. */
-            action: components["schemas"]["Action"];
-            /** @description How far it is. */
-            phase: components["schemas"]["OperationPhase"];
-            filter?: components["schemas"]["Filter"] | null;
-            /** @description To so many jobs that were named. */
-            ids?: number | null;
-            run_at?: components["schemas"]["Time"] | null;
-            spread?: components["schemas"]["Span"] | null;
-            /** @description Why. */
-            reason?: string | null;
-            /** @description Who wants it. */
-            by: string;
-            /** @description When it was asked for. */
-            created_at: components["schemas"]["Time"];
-            /** @description When it begins. */
-            begins_at: components["schemas"]["Time"];
-            ended_at?: components["schemas"]["Time"] | null;
-            /** @description Who stopped it. */
-            stopped_by?: string | null;
-            /**
-             * Format: int64
-             * @description Jobs that were looked at and that the action is for.
-             */
-            matched: number;
-            /**
-             * Format: int64
-             * @description Jobs that were acted on.
-             */
-            done: number;
-            /**
-             * Format: int64
-             * @description Jobs that had moved on, or that somebody kept locked.
-             */
-            skipped: number;
-        };
-        /**
-         * @description How far an operation is.
-         * @enum {string}
-         */
-        OperationPhase: "held" | "running" | "done" | "stopped";
         /** @description Which jobs a worker wants. */
         Claim: {
             /** @description In this order. */
@@ -2069,6 +1963,112 @@ export interface components {
             kind?: string | null;
             keep?: components["schemas"]["Span"] | null;
         };
+        /** @description What to do to everything that a filter matches. */
+        Bulk: {
+            filter?: components["schemas"]["Filter"] | null;
+            /** @description These jobs, at most 1000. */
+            ids?: string[] | null;
+            /** @description What to do. */
+            action: components["schemas"]["Action"];
+            /** @description Whether to count only. */
+            dry_run: boolean;
+            run_at?: components["schemas"]["Time"] | null;
+            spread?: components["schemas"]["Span"] | null;
+            /** @description Where the last request ended. */
+            cursor?: string | null;
+            /** @description Why, for cancelled jobs. */
+            reason?: string | null;
+            hold?: components["schemas"]["Span"] | null;
+        };
+        /** @description Which jobs, as a body says it. */
+        Filter: {
+            status?: components["schemas"]["Words"] | null;
+            /** @description Dead letters: failed and timed out. */
+            dead?: boolean | null;
+            /** @description In this queue. */
+            queue?: string | null;
+            /** @description Of this kind. */
+            kind?: string | null;
+            /** @description Of this agent. */
+            agent_id?: string | null;
+            /** @description With this tag. */
+            tag?: string | null;
+            /** @description Spawned by this job. */
+            parent_id?: string | null;
+            /** @description Held by this worker. */
+            worker_id?: string | null;
+            /** @description With this last error. */
+            error_code?: string | null;
+            created_after?: components["schemas"]["Time"] | null;
+            created_before?: components["schemas"]["Time"] | null;
+            finished_after?: components["schemas"]["Time"] | null;
+            finished_before?: components["schemas"]["Time"] | null;
+        };
+        /**
+         * @description What is done to jobs.
+         * @enum {string}
+         */
+        Action: "cancel" | "redrive";
+        /** @description One word, or several. */
+        Words: string | string[];
+        /** @description What was found and done. */
+        BulkDone: {
+            /** @description Jobs that the filter matches and the action is for, as far as this request looked. */
+            matched: number;
+            /** @description Some of them. */
+            sample: string[];
+            /** @description Jobs that were acted on. */
+            done: number;
+            /** @description Jobs that had moved on meanwhile. */
+            skipped: number;
+            /** @description Where to go on; none at the end. */
+            next_cursor?: string | null;
+        };
+        /** @description Something that is done to many jobs. */
+        Operation: {
+            /** @description Its id. */
+            id: string;
+            /** @description What is done. */
+            action: components["schemas"]["Action"];
+            /** @description How far it is. */
+            phase: components["schemas"]["OperationPhase"];
+            filter?: components["schemas"]["Filter"] | null;
+            /** @description To so many jobs that were named. */
+            ids?: number | null;
+            run_at?: components["schemas"]["Time"] | null;
+            spread?: components["schemas"]["Span"] | null;
+            /** @description Why. */
+            reason?: string | null;
+            /** @description Who wants it. */
+            by: string;
+            /** @description When it was asked for. */
+            created_at: components["schemas"]["Time"];
+            /** @description When it begins. */
+            begins_at: components["schemas"]["Time"];
+            ended_at?: components["schemas"]["Time"] | null;
+            /** @description Who stopped it. */
+            stopped_by?: string | null;
+            /**
+             * Format: int64
+             * @description Jobs that were looked at and that the action is for.
+             */
+            matched: number;
+            /**
+             * Format: int64
+             * @description Jobs that were acted on.
+             */
+            done: number;
+            /**
+             * Format: int64
+             * @description Jobs that had moved on, or that somebody kept locked.
+             */
+            skipped: number;
+        };
+        /**
+         * @description How far an operation is.
+         * @enum {string}
+         */
+        OperationPhase: "held" | "running" | "done" | "stopped";
         /** @description Operations, the latest first. */
         Operations: {
             operations: components["schemas"]["Operation"][];
