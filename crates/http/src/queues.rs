@@ -1,5 +1,6 @@
 //! Queues: what stands in them, what their jobs fall back to, pausing and resuming.
 
+use crate::access::forbidden;
 use crate::call::{Call, Reply, ok};
 use crate::problem::Problem;
 use crate::wire::control::{EndpointBody, QueueBody};
@@ -8,7 +9,7 @@ use crate::wire::registry::QueueShape;
 use crate::wire::time::Span;
 use serde::Serialize;
 use utoipa::ToSchema;
-use windlass_core::{Backoff, Count, Invalid, Name, Queue, QueueDefaults, QueueLimits, QueueMode};
+use windlass_core::{Backoff, Count, Invalid, Name, Queue, QueueDefaults, QueueLimits, QueueMode, Role};
 use windlass_store::{PauseQueue, PutQueue, QueueState, SetEndpoint, WebhookSecret, fresh};
 
 /// Up to where due jobs are counted.
@@ -85,6 +86,10 @@ async fn endpoint(
             _ => Err(Invalid::new("endpoint.url", "missing", "say where the web service is").into()),
         };
     };
+    // What the service answers becomes a result that the caller may read: it would read whatever this server can reach.
+    if !call.who.has(&[Role::Admin]) {
+        return Err(forbidden("`endpoint.url`", "admin"));
+    }
     let given = secret.as_deref().map(WebhookSecret::parse).transpose()?;
     let queues = call.store().queues(0, None).await?;
     let has_one = queues.iter().any(|state| state.queue.name == *name && state.queue.endpoint.is_some());

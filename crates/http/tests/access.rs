@@ -557,3 +557,23 @@ async fn a_link_votes_without_a_key() {
         boss.post(&path, json!({ "decision": "approve" })).await.refused(409, "approval_decided");
     }
 }
+
+/// (access) What an endpoint answers can be read as a result, and a server reaches more than a caller does: only an admin says
+/// where it is. An operator takes it away.
+#[tokio::test(flavor = "multi_thread")]
+async fn only_an_admin_sets_an_endpoint() {
+    let bed = Place::memory().serve().await;
+    let (admin, operator) = (
+        bed.make_key("admin", &[Role::Admin], None).await,
+        bed.make_key("operator", &[Role::Operator], None).await,
+    );
+    until("the server knows that there are keys", async || bed.get("/v1/jobs").await.status == 401).await;
+    let body = json!({ "endpoint": { "url": "http://169.254.169.254/latest" } });
+    let bed = bed.with_key(Some(operator.clone()));
+    bed.put("/v1/queues/mail", body.clone()).await.refused(403, "forbidden");
+    let bed = bed.with_key(Some(admin));
+    bed.put("/v1/queues/mail", body).await.is(200);
+    let bed = bed.with_key(Some(operator));
+    let gone = bed.put("/v1/queues/mail", json!({ "endpoint": {} })).await.is(200);
+    assert_eq!(gone["queue"]["endpoint"], Value::Null);
+}
