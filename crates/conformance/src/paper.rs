@@ -1,5 +1,6 @@
 //! Papers: what people keep beside the jobs, changed under a version.
 
+use crate::unreadable::Planter;
 use crate::{Bed, at, is_invalid, name, time, together, who};
 use serde_json::{Value, json};
 use windlass_core::paper::BODY_MAX;
@@ -156,4 +157,18 @@ pub async fn of_many_who_change_a_paper_at_once_one_does(bed: Bed) {
         let refused = answers.into_iter().filter_map(Result::err);
         assert!(refused.into_iter().all(|refusal| refusal == Refusal::VersionMismatch(version + 1)));
     }
+}
+
+/// A paper that does not read back says so in its place; the others are listed, and writing it anew mends it.
+pub async fn a_paper_fails_alone(bed: &Bed, planter: &dyn Planter) {
+    for which in ["a", "b"] {
+        bed.puts_paper(put(which, json!({"n": 1})), 1).await.expect("made");
+    }
+    planter.state("papers", "a", "{}").await;
+    let list = ListPapers { kind: PaperKind::View, before: None, limit: 9 };
+    let all = bed.store.papers(list, at(2)).await.expect("the others are listed");
+    assert_eq!((all[0].version, all[1].version), (1, 0), "b, then a");
+    assert!(all[1].body["unreadable"].as_str().is_some_and(|why| why.contains("does not read back")));
+    let mended = bed.puts_paper(put("a", json!({"n": 1})), 3).await.expect("mended");
+    assert_eq!((mended.version, mended.created_at), (1, time(3)));
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use support::{database, hand, wait_for};
 use tokio_postgres::Client;
 use windlass_conformance::unreadable::{self, Planter};
-use windlass_conformance::{Bed, subscription};
+use windlass_conformance::{Bed, paper, subscription};
 use windlass_core::JobId;
 use windlass_postgres::PostgresStore;
 
@@ -95,4 +95,10 @@ fn a_trigger_that_does_not_read_back_fails_alone() {
 #[test]
 fn a_subscription_that_does_not_read_back_fails_alone() {
     on_a_store(async |bed, owner| subscription::a_subscription_fails_alone(bed, owner).await);
+}
+
+/// R10, T11
+#[test]
+fn a_paper_that_does_not_read_back_fails_alone() {
+    on_a_store(async |bed, owner| paper::a_paper_fails_alone(bed, owner).await);
 }
