@@ -21,7 +21,7 @@ use windlass_store::{
 };
 
 /// How often it looks.
-const EVERY: Duration = Duration::from_secs(5);
+const EVERY: Duration = Duration::from_secs(10);
 /// How far jobs of a queue are counted: whether there are any is enough.
 const COUNTED: i64 = 100;
 /// Over which time a share of bad ends is taken, in milliseconds, and of how many jobs at least.

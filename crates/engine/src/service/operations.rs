@@ -20,8 +20,8 @@ use windlass_core::paper::KIND_MAX;
 use windlass_core::{Actor, JobId, Key, Name, Refusal, Timestamp};
 use windlass_store::{List, ListPapers, Paper, PaperKind, PutPaper, RemovePaper, Store, StoreError, fresh};
 
-/// How often it looks for new operations.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often it looks for new operations of other processes; its own says so.
+const LOOK: Duration = Duration::from_secs(3);
 /// How often it forgets the oldest of what there is too much of.
 const TIDY: Duration = Duration::from_secs(600);
 /// How many of the newest it looks at each time. At the start of a term it looks at all.
@@ -87,13 +87,16 @@ impl Operations {
                     }
                 }
             }
-            // One that is under way goes on at once.
-            let is_busy = open.values().any(|paper| Operation::read(paper).is_ok_and(|one| is_due(&one)));
-            if is_busy {
+            // One that is under way goes on at once, one that is held when its hold is over.
+            let begins = open.values().filter_map(|paper| Some(Operation::read(paper).ok()?.begins_at)).min();
+            let left_ms = begins.map(|at| (at.as_micros() - now().as_micros()).max(0).unsigned_abs() / 1_000);
+            match left_ms {
                 // A store that never lets one wait would let nobody else run.
-                tokio::task::yield_now().await;
-            } else {
-                let _ = timeout(LOOK, self.news.notified()).await;
+                Some(0) => tokio::task::yield_now().await,
+                left_ms => {
+                    let left = left_ms.map_or(LOOK, Duration::from_millis);
+                    let _ = timeout(left.min(LOOK), self.news.notified()).await;
+                }
             }
         }
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use windlass_core::Metadata;
 
-two_way!(QueueBody, WorkerBody, NewKey, DecideBody);
+two_way!(QueueBody, EndpointBody, WorkerBody, NewKey, DecideBody);
 
 /// What a queue's jobs fall back to, and how they reach workers. What is left out is unset; mode, limits and endpoint stay as
 /// they are.
@@ -47,7 +47,7 @@ pub struct QueueBody {
 
 /// A web service for the jobs of a queue.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, remote = "Self")]
 #[schema(as = QueueEndpointSettings)]
 pub struct EndpointBody {
     /// Where it is, `http://` or `https://`; left out, the queue has no endpoint any more.
