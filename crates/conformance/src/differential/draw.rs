@@ -76,8 +76,6 @@ fn end() -> impl Strategy<Value = End> {
             .prop_map(|(delay_ms, permanent)| End::Fail { permanent, delay_ms }),
         1 => some_ms().prop_map(End::Release),
         2 => (2_000..20_000i64).prop_map(End::RateLimited),
-        // Long enough to be let go by somebody.
-        1 => (200_000..2_000_000i64).prop_map(End::RateLimited),
         1 => Just(End::TimeOut),
         1 => Just(End::Cancelled),
         1 => some_ms().prop_map(End::Timer),
@@ -118,9 +116,9 @@ pub fn on_jobs() -> BoxedStrategy<Act> {
             |(job, from_version, again, payload, behind)| Act::Fork { job, from_version, again, payload, behind }
         ),
         1 => (place(), weighted(0.2, place())).prop_map(|(flow, job)| Act::Seal { flow, job }),
-        4 => (shown(), 0..3usize).prop_map(|(lease, lines)| Act::WriteLogs { lease, lines }),
+        1 => (shown(), 0..3usize).prop_map(|(lease, lines)| Act::WriteLogs { lease, lines }),
         1 => (place(), 0..2i64).prop_map(|(job, behind)| Act::Purge { job, behind }),
-        3 => place().prop_map(|removed| Act::Restore { removed }),
+        2 => place().prop_map(|removed| Act::Restore { removed }),
         1 => (place(), behind()).prop_map(|(job, behind)| Act::Erase { job, behind }),
         2 => (place(), 1..3i64, select(vec![0, 0, 1]), 0..2usize, select(vec![0, 0, 0, 1])).prop_map(
             |(job, lines, skip, part, behind)| Act::MoveLogs { job, lines, skip, part, behind }
