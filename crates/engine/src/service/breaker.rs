@@ -19,7 +19,7 @@ use windlass_store::{BreakQueue, ReadFeed, Store, StoreError, StoreResult, fresh
 /// How often it looks while a queue has a breaker.
 const EVERY: Duration = Duration::from_millis(500);
 /// How often it looks whether one has.
-const LOOK: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_secs(10);
 /// How many events are read at once.
 const PAGE: usize = 500;
 /// How many pages are read before what was counted is judged.

@@ -18,7 +18,7 @@ use windlass_core::registry::Endpoint;
 use windlass_store::{Store, StoreResult};
 
 /// How often it looks which queues have an endpoint: so soon a change takes effect.
-const LOOK: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_secs(4);
 /// How long jobs that are with a service may go on when the endpoint goes or the server ends.
 const ENDING: Duration = Duration::from_secs(20);
 

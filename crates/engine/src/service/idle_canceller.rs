@@ -17,7 +17,7 @@ use windlass_store::{List, Store, StoreError, fresh};
 /// How often it looks.
 const EVERY: Duration = Duration::from_secs(60);
 /// How often it looks whether the settings changed, which it acts on at once.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_secs(2);
 /// Pages of jobs that one pass looks at, at most.
 const PAGES: usize = 20;
 /// Jobs that are cancelled in one transaction, at most.

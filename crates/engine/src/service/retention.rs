@@ -20,7 +20,7 @@ use windlass_store::{ForgetTombstones, Store, fresh};
 /// How often it looks for jobs whose time is over.
 const EVERY: Duration = Duration::from_secs(60);
 /// How often it looks whether the settings changed, which it acts on at once.
-const LOOK: Duration = Duration::from_secs(1);
+const LOOK: Duration = Duration::from_secs(2);
 
 /// How many tombstones are forgotten in one go.
 const FORGET: usize = 1_000;
