@@ -174,6 +174,12 @@ pub async fn queues_tell_what_is_due_in_them(bed: Bed) {
         ["busy", "future", "set"],
         "those with a setting or a job that may run some day, by name"
     );
+    let set = bed.store.queue_settings((), at(6)).await.expect("the store answers");
+    assert_eq!(
+        set,
+        [states[2].queue.clone()],
+        "and what was said of queues, without those of which nothing was"
+    );
     assert_eq!((states[0].due, states[0].oldest_due_at), (Count { n: 2, capped: true }, at(3)));
     for state in &states[1..] {
         assert_eq!((state.due, state.oldest_due_at), (Count { n: 0, capped: false }, None));

@@ -14,7 +14,7 @@ use crate::reach::Reach;
 use crate::register::{self, Registrar};
 use crate::repeat::Pause;
 use crate::run::at;
-use crate::service::{Dispatcher, Leader, Scheduler, Sweeper, TriggerProcessor};
+use crate::service::{Dispatcher, Leader, LiveSettings, Scheduler, Sweeper, TriggerProcessor};
 use crate::settle::{self, Settler};
 use crate::shutdown::{Ending, Level, Shutdown};
 use crate::task::{inside, keep, panic_message};
@@ -121,9 +121,10 @@ async fn schedules(parts: Parts) {
         && let Some(store) = &parts.reach.store
     {
         let leader = Leader::new(Arc::clone(store), parts.profile.identity.clone());
-        let scheduler = Scheduler::new(Arc::clone(store), leader.leading());
-        let dispatcher = Dispatcher::new(Arc::clone(store), leader.leading());
-        let triggers = TriggerProcessor::new(Arc::clone(store), leader.leading());
+        let settings = LiveSettings::new(Arc::clone(store));
+        let scheduler = Scheduler::new(Arc::clone(store), leader.leading(), settings.clone());
+        let dispatcher = Dispatcher::new(Arc::clone(store), leader.leading(), settings.clone());
+        let triggers = TriggerProcessor::new(Arc::clone(store), leader.leading(), settings);
         let asked = || parts.ending.asked.clone();
         let all = async {
             tokio::join!(

@@ -59,8 +59,8 @@ async fn report(registrar: &Registrar, defaults: bool) -> StoreResult<()> {
     };
     // First the defaults: a worker that is on the list knows them.
     if defaults && let Some(store) = &reach.store {
-        let queues = reach.ask(store.queues(1, None)).await?;
-        policies.learn(queues.into_iter().map(|state| (state.queue.name, state.queue.defaults)));
+        let queues = reach.ask(store.queue_settings((), None)).await?;
+        policies.learn(queues.into_iter().map(|queue| (queue.name, queue.defaults)));
     }
     let worker = reach.ask(reach.source.put_worker(request)).await?;
     registrar.drain(worker.draining);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use windlass_core::settings::Settings;
 use windlass_core::{Actor, EventKind, JobId, QueueDefaults, QueueMode, Status};
-use windlass_engine::service::{Dispatcher, Leader};
+use windlass_engine::service::{Dispatcher, Leader, LiveSettings};
 use windlass_engine::{Handler, Shutdown, Worker};
 use windlass_store::{DrainWorker, PutQueue, PutSettings, PutWorker};
 
@@ -32,7 +32,8 @@ async fn leads(bed: &Bed, tasks: &mut JoinSet<()>, reassign_after_ms: i64) {
     let put = PutSettings { settings, expected_version: 0, actor: Actor::api() };
     bed.store.put_settings(put, None).await.expect("the store answers").expect("they are set");
     let leader = Leader::new(Arc::clone(&bed.store), who("leader")).ttl_ms(8_000);
-    let dispatcher = Dispatcher::new(Arc::clone(&bed.store), leader.leading());
+    let dispatcher =
+        Dispatcher::new(Arc::clone(&bed.store), leader.leading(), LiveSettings::new(Arc::clone(&bed.store)));
     tasks.spawn(leader.run(Shutdown::new()));
     tasks.spawn(dispatcher.run(Shutdown::new()));
 }

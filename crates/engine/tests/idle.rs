@@ -10,13 +10,17 @@ use tokio::time::{sleep, timeout};
 use windlass_core::settings::Settings;
 use windlass_core::{Actor, JobId, RunAt, Status};
 use windlass_engine::Shutdown;
-use windlass_engine::service::{IdleCanceller, Leader};
+use windlass_engine::service::{IdleCanceller, Leader, LiveSettings};
 use windlass_store::PutSettings;
 
 /// A process that leads, or waits to; it dies with the set.
 fn process(bed: &Bed, tasks: &mut JoinSet<()>, holder: &str) {
     let leader = Leader::new(Arc::clone(&bed.store), who(holder)).ttl_ms(2_000);
-    let idle = IdleCanceller::new(Arc::clone(&bed.store), leader.leading());
+    let idle = IdleCanceller::new(
+        Arc::clone(&bed.store),
+        leader.leading(),
+        LiveSettings::new(Arc::clone(&bed.store)),
+    );
     let shutdown = Shutdown::new();
     tasks.spawn(async move {
         tokio::join!(leader.run(shutdown.clone()), idle.run(shutdown));

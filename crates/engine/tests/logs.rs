@@ -17,7 +17,7 @@ use windlass_engine::Shutdown;
 use windlass_engine::archive::{Archive, ArchiveError, Directory, Edit, find, segments};
 use windlass_engine::logs::{LogMover, MovedLogs, ReadLogsError, read_logs, with_parts};
 use windlass_engine::prune::{PruneError, Pruned, Pruner};
-use windlass_engine::service::{Leader, Leading, Retention};
+use windlass_engine::service::{Leader, Leading, LiveSettings, Retention};
 use windlass_store::{
     AcquireTerm, Cancel, ClaimOne, Claimed, PutSettings, ReadLogs, Restore, WriteLogs, fresh,
 };
@@ -142,7 +142,12 @@ fn later() -> Timestamp {
 /// A process that leads and moves; it dies with the set.
 fn process(bed: &Bed, tasks: &mut JoinSet<()>, holder: &str, archive: Arc<dyn Archive>) {
     let leader = Leader::new(Arc::clone(&bed.store), who(holder)).ttl_ms(2_000);
-    let retention = Retention::new(Arc::clone(&bed.store), leader.leading(), Some(archive));
+    let retention = Retention::new(
+        Arc::clone(&bed.store),
+        leader.leading(),
+        LiveSettings::new(Arc::clone(&bed.store)),
+        Some(archive),
+    );
     let shutdown = Shutdown::new();
     tasks.spawn(async move {
         tokio::join!(leader.run(shutdown.clone()), retention.run(shutdown));

@@ -10,7 +10,7 @@ use windlass_core::schedule::{Schedule, Timing};
 use windlass_core::trigger::{JOBS_MAX, Passed, Trigger, TriggerJob};
 use windlass_core::{Actor, Facts, Payload};
 use windlass_engine::Shutdown;
-use windlass_engine::service::{Leader, Scheduler, TriggerProcessor};
+use windlass_engine::service::{Leader, LiveSettings, Scheduler, TriggerProcessor};
 use windlass_store::{ApplySchedules, EventsOf, Ingest, PutTrigger, ReadTriggerEvents, TriggerEvent, fresh};
 
 /// How many schedules come in the same second.
@@ -23,8 +23,13 @@ fn ann() -> Actor {
 /// A leader with what it leads, until the set is dropped.
 fn leads(bed: &Bed) -> JoinSet<()> {
     let leader = Leader::new(Arc::clone(&bed.store), who("leader")).ttl_ms(12_000);
-    let scheduler = Scheduler::new(Arc::clone(&bed.store), leader.leading());
-    let triggers = TriggerProcessor::new(Arc::clone(&bed.store), leader.leading());
+    let scheduler =
+        Scheduler::new(Arc::clone(&bed.store), leader.leading(), LiveSettings::new(Arc::clone(&bed.store)));
+    let triggers = TriggerProcessor::new(
+        Arc::clone(&bed.store),
+        leader.leading(),
+        LiveSettings::new(Arc::clone(&bed.store)),
+    );
     let mut tasks = JoinSet::new();
     tasks.spawn(leader.run(Shutdown::new()));
     tasks.spawn(scheduler.run(Shutdown::new()));

@@ -16,7 +16,7 @@ use windlass_core::{Actor, Filter, JobId, Refusal, Status};
 use windlass_engine::Shutdown;
 use windlass_engine::archive::{Archive, ArchiveError, Directory, Edit, read_segment};
 use windlass_engine::prune::{Pruned, Pruner};
-use windlass_engine::service::{Leader, Retention};
+use windlass_engine::service::{Leader, LiveSettings, Retention};
 use windlass_store::{Cancel, Clocked, PutSettings, Redrive, Store, fresh};
 
 /// What happens when a segment is brought to the archive.
@@ -108,7 +108,12 @@ fn trouble(bed: &Bed, inner: &Directory, then: Then) -> Arc<Trouble> {
 /// A process that leads and removes; it dies with the set.
 fn process(bed: &Bed, tasks: &mut JoinSet<()>, holder: &str, archive: Option<Arc<dyn Archive>>) {
     let leader = Leader::new(Arc::clone(&bed.store), who(holder)).ttl_ms(2_000);
-    let retention = Retention::new(Arc::clone(&bed.store), leader.leading(), archive);
+    let retention = Retention::new(
+        Arc::clone(&bed.store),
+        leader.leading(),
+        LiveSettings::new(Arc::clone(&bed.store)),
+        archive,
+    );
     let shutdown = Shutdown::new();
     tasks.spawn(async move {
         tokio::join!(leader.run(shutdown.clone()), retention.run(shutdown));

@@ -13,13 +13,14 @@ use windlass_core::settings::Settings;
 use windlass_core::{Actor, JobId};
 use windlass_engine::Shutdown;
 use windlass_engine::seal_check::{SealCheck, SealReport};
-use windlass_engine::service::{Leader, SealReader};
+use windlass_engine::service::{Leader, LiveSettings, SealReader};
 use windlass_store::{Adopt, Cancel, Erase, Purge, PutSettings, ReadFeed, Store};
 
 /// A process that leads and seals; it dies with the handle.
 fn process(bed: &Bed, tasks: &mut JoinSet<()>, holder: &str) -> AbortHandle {
     let leader = Leader::new(Arc::clone(&bed.store), who(holder)).ttl_ms(4_000);
-    let sealing = SealReader::new(Arc::clone(&bed.store)).follow(leader.leading());
+    let sealing = SealReader::new(Arc::clone(&bed.store), LiveSettings::new(Arc::clone(&bed.store)))
+        .follow(leader.leading());
     let sealing = sealing.gather(Duration::from_millis(20)).page(7);
     tasks.spawn(async move {
         let shutdown = Shutdown::new();

@@ -100,8 +100,7 @@ impl App {
 
     /// What jobs fall back to by their queue, now.
     pub(crate) async fn policies(&self) -> StoreResult<Arc<Policies>> {
-        // The counts are not asked for: one job per queue is enough.
-        self.defaults.now(|| self.store.queues(1, None)).await
+        self.defaults.now(|| self.store.queue_settings((), None)).await
     }
 
     /// How long a lease lasts when its holder does not say.

@@ -82,16 +82,17 @@ async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
     let name: String = fresh::random::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
     let Ok(holder) = Who::try_from(format!("server-{name}")) else { return };
     let leader = Leader::new(Arc::clone(&app.store), holder);
-    let scheduler = Scheduler::new(Arc::clone(&app.store), leader.leading());
-    let dispatcher = Dispatcher::new(Arc::clone(&app.store), leader.leading());
-    let triggers = TriggerProcessor::new(Arc::clone(&app.store), leader.leading());
+    let scheduler = Scheduler::new(Arc::clone(&app.store), leader.leading(), app.settings.clone());
+    let dispatcher = Dispatcher::new(Arc::clone(&app.store), leader.leading(), app.settings.clone());
+    let triggers = TriggerProcessor::new(Arc::clone(&app.store), leader.leading(), app.settings.clone());
     let reader = StatsReader::new(Arc::clone(&app.store));
     let stats = Follower::new(Arc::clone(&app.store), leader.leading(), reader);
-    let seals = SealReader::new(Arc::clone(&app.store)).follow(leader.leading());
+    let seals = SealReader::new(Arc::clone(&app.store), app.settings.clone()).follow(leader.leading());
     let alerts = Alerts::new(Arc::clone(&app.store), leader.leading(), publishers.clone());
     let publishing = publishers.map(|made| Publishing::new(Arc::clone(&app.store), leader.leading(), made));
-    let retention = Retention::new(Arc::clone(&app.store), leader.leading(), app.archive.clone());
-    let idle = IdleCanceller::new(Arc::clone(&app.store), leader.leading());
+    let retention =
+        Retention::new(Arc::clone(&app.store), leader.leading(), app.settings.clone(), app.archive.clone());
+    let idle = IdleCanceller::new(Arc::clone(&app.store), leader.leading(), app.settings.clone());
     let operations = Operations::new(Arc::clone(&app.store), leader.leading(), Arc::clone(&app.operations));
     let breaker = QueueBreaker::new(Arc::clone(&app.store), leader.leading());
     let ending = || app.ending.clone();

@@ -91,8 +91,8 @@ async fn endpoint(
         return Err(forbidden("`endpoint.url`", "admin"));
     }
     let given = secret.as_deref().map(WebhookSecret::parse).transpose()?;
-    let queues = call.store().queues(0, None).await?;
-    let has_one = queues.iter().any(|state| state.queue.name == *name && state.queue.endpoint.is_some());
+    let queues = call.store().queue_settings((), None).await?;
+    let has_one = queues.iter().any(|queue| queue.name == *name && queue.endpoint.is_some());
     let made = (given.is_none() && !has_one).then(|| WebhookSecret::from_bytes(fresh::random::<32>()));
     let made = made.transpose()?;
     let shown = made.as_ref().map(WebhookSecret::to_text);

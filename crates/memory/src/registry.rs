@@ -53,6 +53,11 @@ impl State {
         }
     }
 
+    /// What was said of queues, by name.
+    pub fn queue_settings(&mut self, (): (), _now: Timestamp) -> Vec<Queue> {
+        self.queues.values().cloned().collect()
+    }
+
     /// Every queue that has a setting or a job that could be taken, by name.
     pub fn queues(&mut self, request: i64, now: Timestamp) -> Vec<QueueState> {
         let names: BTreeSet<Name> = self.queues.keys().cloned().chain(self.index.queues()).collect();

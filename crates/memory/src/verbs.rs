@@ -6,7 +6,7 @@ use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Fingerprint, Job, JobId, Life, LogLine,
-    LogPart, Name, Refusal, Term, Timestamp, TriggerEventId, Who, Worker,
+    LogPart, Name, Queue, Refusal, Term, Timestamp, TriggerEventId, Who, Worker,
 };
 use windlass_store::*;
 
@@ -157,6 +157,7 @@ verbs! {
         break_queue(BreakQueue) -> Result<bool, Refusal>;
         release_lane(ReleaseLane) -> bool;
         lanes(ListLanes) -> Vec<LaneState>;
+        queue_settings(()) -> Vec<Queue>;
         queues(i64) -> Vec<QueueState>;
         settings(()) -> SettingsState;
         put_settings(PutSettings) -> Result<SettingsState, Refusal>;

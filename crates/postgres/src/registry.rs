@@ -59,11 +59,14 @@ impl Db<'_> {
         Ok(self.queue(name).await?.is_some_and(|q| q.paused.is_some()))
     }
 
+    pub(crate) async fn queue_settings(&self, _: &(), _: Now) -> Tried<Vec<Queue>> {
+        self.all(sql!("queues"), params![], queue).await
+    }
+
     pub(crate) async fn queues(&self, request: &i64, now: Now) -> Tried<Vec<QueueState>> {
         let cap = (*request).clamp(0, 1_000_000);
-        let none = params![];
         let (set, names, now) =
-            tokio::try_join!(self.all(sql!("queues"), none, queue), self.queue_names(), self.clock(now))?;
+            tokio::try_join!(self.queue_settings(&(), now), self.queue_names(), self.clock(now))?;
         let mut queues: HashMap<Name, Queue> = set.into_iter().map(|q| (q.name.clone(), q)).collect();
         for text in names {
             let name = name(&text).ok_or_else(|| Failure::Unreadable(format!("queue {text:?}")))?;

@@ -8,7 +8,7 @@ use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Fingerprint, Job, JobId, Life, LogLine,
-    LogPart, Name, Refusal, Term, Timestamp, TriggerEventId, Who, Worker,
+    LogPart, Name, Queue, Refusal, Term, Timestamp, TriggerEventId, Who, Worker,
 };
 use windlass_store::*;
 
@@ -208,6 +208,7 @@ verbs! {
         write put_access_key(PutAccessKey) -> bool;
         write revoke_access_key(RevokeAccessKey) -> Option<AccessKey>;
         write remember(Remember) -> Result<Vec<u8>, Refusal>;
+        read queue_settings(()) -> Vec<Queue> = queue_settings;
         read queues(i64) -> Vec<QueueState> = queues;
         read lanes(ListLanes) -> Vec<LaneState> = lanes;
         read settings(()) -> SettingsState = settings;

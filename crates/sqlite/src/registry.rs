@@ -61,8 +61,12 @@ impl Db<'_> {
         Ok(self.queue(name)?.is_none_or(|q| q.is_open()))
     }
 
+    pub(crate) fn queue_settings(&self) -> Tried<Vec<Queue>> {
+        self.all(sql!("queues"), (), queue)
+    }
+
     pub(crate) fn queues(&self, cap: i64, now: Timestamp) -> Tried<Vec<QueueState>> {
-        let mut queues = self.all(sql!("queues"), (), queue)?;
+        let mut queues = self.queue_settings()?;
         for name in self.all(sql!("queue_names"), (), |r| Ok(r.get::<_, String>(0)?))? {
             let name = Name::try_from(name).map_err(unreadable)?;
             if !queues.iter().any(|q| q.name == name) {

@@ -7,7 +7,7 @@ use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Fingerprint, Job, JobId, Life, LogLine,
-    LogPart, Name, Refusal, Term, Timestamp, TriggerEventId, Who, Worker,
+    LogPart, Name, Queue, Refusal, Term, Timestamp, TriggerEventId, Who, Worker,
 };
 use windlass_store::fresh::wall_clock;
 use windlass_store::*;
@@ -173,6 +173,7 @@ verbs! {
         write put_access_key(request: PutAccessKey) -> bool;
         write revoke_access_key(request: RevokeAccessKey) -> Option<AccessKey>;
         write remember(request: Remember) -> Result<Vec<u8>, Refusal>;
+        read queue_settings(_none: ()) -> Vec<Queue> = |db, _now| db.queue_settings();
         read queues(cap: i64) -> Vec<QueueState> = |db, now| db.queues(cap, now);
         read lanes(request: ListLanes) -> Vec<LaneState> = |db, now| db.lanes(&request, now);
         read settings(none: ()) -> SettingsState = |db, now| db.settings();

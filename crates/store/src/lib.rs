@@ -26,7 +26,7 @@ use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Fingerprint, Job, JobId, Life, LogLine,
-    LogPart, Name, Refusal, Term, Timestamp, TriggerEventId, Who, Worker,
+    LogPart, Name, Queue, Refusal, Term, Timestamp, TriggerEventId, Who, Worker,
 };
 
 pub use clock::Clock;
@@ -459,6 +459,8 @@ pub trait Registry: Send + Sync {
     async fn release_lane(&self, request: ReleaseLane, now: Now) -> StoreResult<bool>;
     /// The keys of a queue that take turns, with what runs and waits of each; none of a queue without rules for keys.
     async fn lanes(&self, request: ListLanes, now: Now) -> StoreResult<Vec<LaneState>>;
+    /// What was said of queues, by name: one that nobody said anything of is not among them.
+    async fn queue_settings(&self, request: (), now: Now) -> StoreResult<Vec<Queue>>;
     /// Every queue that has a setting or a job that could be taken; each count stops at the cap.
     async fn queues(&self, request: i64, now: Now) -> StoreResult<Vec<QueueState>>;
     /// The settings of the store.

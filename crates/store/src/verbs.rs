@@ -124,6 +124,7 @@ macro_rules! every_verb {
                 break_queue(BreakQueue) -> Result<bool, Refusal>;
                 release_lane(ReleaseLane) -> bool;
                 lanes(ListLanes) -> Vec<LaneState>;
+                queue_settings(()) -> Vec<Queue>;
                 queues(i64) -> Vec<QueueState>;
                 settings(()) -> SettingsState;
                 put_settings(PutSettings) -> Result<SettingsState, Refusal>;

@@ -100,8 +100,7 @@ impl Client {
 
     /// What jobs fall back to, now.
     pub(crate) async fn policies(&self) -> Result<Arc<Policies>> {
-        // The counts are not asked for: one job per queue is enough.
-        Ok(self.inner.policies.now(|| self.repeat(|| self.inner.store.queues(1, None))).await?)
+        Ok(self.inner.policies.now(|| self.repeat(|| self.inner.store.queue_settings((), None))).await?)
     }
 
     /// The store itself, for what has no verb here.

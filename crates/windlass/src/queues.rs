@@ -139,9 +139,9 @@ impl QueueHandle {
     /// ```
     pub async fn set_mode(&self, mode: QueueMode) -> Result<()> {
         let (name, actor) = (Name::parse("queue", &self.name)?, self.client.actor());
-        let known = self.client.repeat(|| self.client.store().queues(1, None)).await?;
-        let known = known.into_iter().find(|state| state.queue.name == name);
-        let defaults = known.map(|state| state.queue.defaults).unwrap_or_default();
+        let known = self.client.repeat(|| self.client.store().queue_settings((), None)).await?;
+        let known = known.into_iter().find(|queue| queue.name == name);
+        let defaults = known.map(|queue| queue.defaults).unwrap_or_default();
         let request = PutQueue {
             endpoint: windlass_store::SetEndpoint::Keep,
             name,
@@ -169,9 +169,9 @@ impl QueueHandle {
     /// ```
     pub async fn set_flow(&self, flow: QueueLimits) -> Result<()> {
         let (name, actor) = (Name::parse("queue", &self.name)?, self.client.actor());
-        let known = self.client.repeat(|| self.client.store().queues(1, None)).await?;
-        let known = known.into_iter().find(|state| state.queue.name == name);
-        let defaults = known.map(|state| state.queue.defaults).unwrap_or_default();
+        let known = self.client.repeat(|| self.client.store().queue_settings((), None)).await?;
+        let known = known.into_iter().find(|queue| queue.name == name);
+        let defaults = known.map(|queue| queue.defaults).unwrap_or_default();
         let request = PutQueue {
             endpoint: windlass_store::SetEndpoint::Keep,
             name,

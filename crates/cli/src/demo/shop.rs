@@ -220,15 +220,12 @@ async fn set_schedule_and_trigger(client: &Client) -> windlass::Result<()> {
 
 /// What jobs of each queue fall back to, unless somebody has changed it meanwhile.
 async fn set_queues(client: &Client) -> windlass::Result<()> {
-    let known = client.store().queues(1, None).await?;
+    let known = client.store().queue_settings((), None).await?;
     for (queue, max_retries, timeout_ms) in
         [("orders", 5, 60_000), ("mail", 10, 30_000), ("reports", 3, 120_000)]
     {
         let name = Name::parse("queue", queue)?;
-        if known
-            .iter()
-            .any(|state| state.queue.name == name && state.queue.defaults != QueueDefaults::default())
-        {
+        if known.iter().any(|known| known.name == name && known.defaults != QueueDefaults::default()) {
             continue;
         }
         let (max_retries, timeout_ms) = (Some(max_retries), Some(timeout_ms));

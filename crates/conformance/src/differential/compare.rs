@@ -23,6 +23,7 @@ pub async fn what_moves(twins: &mut Twins) -> Result<(), TestCaseError> {
     jobs(twins).await?;
     lists(twins).await?;
     both!(twins, queues, 3);
+    both!(twins, queue_settings, ());
     both!(twins, counts, 3);
     both!(twins, access_keys, ());
     both!(twins, archive, ReadArchive { finished_before: twins.now.plus_ms(1), limit: 1_000 });

@@ -15,7 +15,7 @@ use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Actor, Answer, ApprovalId, AuditEntry, Event, Facts, FeedCursor, Fingerprint, Job, JobId,
-    Life, LogLine, LogPart, Name, NewJob, Refusal, Status, Term, Timestamp, TriggerEventId, Who,
+    Life, LogLine, LogPart, Name, NewJob, Queue, Refusal, Status, Term, Timestamp, TriggerEventId, Who,
     Worker as Known,
 };
 use windlass_memory::MemoryStore;

@@ -95,7 +95,7 @@ impl QueueBreaker {
     }
 
     async fn rules(&self) -> StoreResult<Rules> {
-        let queues = self.store.queues(0, None).await?.into_iter().map(|state| state.queue);
+        let queues = self.store.queue_settings((), None).await?.into_iter();
         let rule = |queue: windlass_core::Queue| {
             let flow = queue.flow?;
             Some((queue.name, (flow.breaker?, flow.broken)))

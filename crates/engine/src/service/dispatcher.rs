@@ -47,8 +47,8 @@ enum Looked {
 
 impl Dispatcher {
     /// Assigns jobs of this store while this process leads.
-    pub fn new(store: Arc<dyn Store>, leading: Leading) -> Self {
-        Self { settings: LiveSettings::new(Arc::clone(&store)), store, leading }
+    pub fn new(store: Arc<dyn Store>, leading: Leading, settings: LiveSettings) -> Self {
+        Self { store, leading, settings }
     }
 
     /// Assigns until it is to end.

@@ -64,7 +64,7 @@ impl EndpointWorkers {
     }
 
     async fn wanted(&self) -> StoreResult<BTreeMap<Name, Endpoint>> {
-        let queues = self.store.queues(0, None).await?.into_iter().map(|state| state.queue);
+        let queues = self.store.queue_settings((), None).await?.into_iter();
         Ok(queues.filter_map(|queue| Some((queue.name, queue.endpoint?))).collect())
     }
 

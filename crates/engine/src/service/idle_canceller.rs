@@ -54,8 +54,8 @@ enum PassError {
 
 impl IdleCanceller {
     /// Looks at the jobs of this store while this process leads.
-    pub fn new(store: Arc<dyn Store>, leading: Leading) -> Self {
-        Self { settings: LiveSettings::new(Arc::clone(&store)), store, leading }
+    pub fn new(store: Arc<dyn Store>, leading: Leading, settings: LiveSettings) -> Self {
+        Self { store, leading, settings }
     }
 
     /// Looks until it is to end.

@@ -9,9 +9,12 @@ use windlass_store::Store;
 /// How long what was read is trusted.
 const TRUSTED: Duration = Duration::from_secs(2);
 
-/// Settings as they are now. Nothing is read while nobody asks.
+/// Settings as they are now, for all parts of a process that hold a clone. Nothing is read while nobody asks.
+#[derive(Debug, Clone)]
+pub struct LiveSettings(Arc<Inner>);
+
 #[derive(Debug)]
-pub struct LiveSettings {
+struct Inner {
     store: Arc<dyn Store>,
     /// A blocking lock: it is held for a look or an assignment.
     known: Mutex<Known>,
@@ -29,7 +32,7 @@ struct Known {
 impl LiveSettings {
     /// The settings of this store.
     pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, known: Mutex::default(), asking: tokio::sync::Mutex::default() }
+        Self(Arc::new(Inner { store, known: Mutex::default(), asking: tokio::sync::Mutex::default() }))
     }
 
     /// The settings now. While the store does not answer they stay as they were, or as they are by default.
@@ -37,12 +40,12 @@ impl LiveSettings {
         if let Some(known) = self.known() {
             return known;
         }
-        let _asking = self.asking.lock().await;
+        let _asking = self.0.asking.lock().await;
         if let Some(known) = self.known() {
             return known;
         }
         let at = Some(Instant::now());
-        let read = self.store.settings((), None).await;
+        let read = self.0.store.settings((), None).await;
         let mut known = self.lock();
         known.at = at;
         match read {
@@ -63,6 +66,6 @@ impl LiveSettings {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Known> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

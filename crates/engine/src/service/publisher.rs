@@ -25,7 +25,7 @@ use windlass_store::{
 };
 
 /// How often it looks whether a subscription was made, changed, paused or removed.
-const EVERY: Duration = Duration::from_secs(1);
+const EVERY: Duration = Duration::from_secs(2);
 /// How long events gather before they are sent.
 const GATHER: Duration = Duration::from_millis(100);
 /// How many events are read at once, and so in memory for a subscription.

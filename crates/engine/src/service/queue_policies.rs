@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::{Queue, QueueMode};
-use windlass_store::{QueueState, StoreResult};
+use windlass_store::StoreResult;
 
 /// How long what was read is trusted: another process's change takes effect within it.
 const TRUSTED: Duration = Duration::from_secs(10);
@@ -40,10 +40,10 @@ impl QueuePolicies {
         self
     }
 
-    /// The policies now; `ask` reads the queues from the store if that must be done. Their counts are not needed.
+    /// The policies now; `ask` reads what was said of queues from the store if that must be done.
     pub async fn now(
         &self,
-        ask: impl AsyncFnOnce() -> StoreResult<Vec<QueueState>>,
+        ask: impl AsyncFnOnce() -> StoreResult<Vec<Queue>>,
     ) -> StoreResult<Arc<Policies>> {
         if let Some(known) = self.known() {
             return Ok(known);
@@ -54,7 +54,7 @@ impl QueuePolicies {
         }
         let asked_at = Instant::now();
         let mut policies = self.own.clone();
-        let queues: Vec<Queue> = ask().await?.into_iter().map(|state| state.queue).collect();
+        let queues = ask().await?;
         let is_pushed = |queue: &&Queue| queue.mode == QueueMode::Push;
         policies.set_pushed(queues.iter().filter(is_pushed).map(|queue| queue.name.clone()));
         policies.set_queues(queues.into_iter().map(|queue| (queue.name, queue.defaults)));

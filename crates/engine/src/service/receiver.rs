@@ -174,7 +174,7 @@ impl Receiving {
     async fn try_once(&self, message: &Received) -> Result<Result<Came, Refusal>, StoreError> {
         match &self.becomes {
             Becomes::Jobs { queue, kind } => {
-                let ask = async || self.store.queues(0, None).await;
+                let ask = async || self.store.queue_settings((), None).await;
                 let policies = self.policies.now(ask).await?;
                 match self.job(message, queue, kind, &policies) {
                     Ok(job) => self.enqueue(job).await,

@@ -36,8 +36,13 @@ pub struct Retention {
 
 impl Retention {
     /// Removes finished jobs of this store while this process leads, to this archive.
-    pub fn new(store: Arc<dyn Store>, leading: Leading, archive: Option<Arc<dyn Archive>>) -> Self {
-        Self { settings: LiveSettings::new(Arc::clone(&store)), store, leading, archive }
+    pub fn new(
+        store: Arc<dyn Store>,
+        leading: Leading,
+        settings: LiveSettings,
+        archive: Option<Arc<dyn Archive>>,
+    ) -> Self {
+        Self { store, leading, settings, archive }
     }
 
     /// Removes until it is to end. A pass that is interrupted is gone on with by the next leader.

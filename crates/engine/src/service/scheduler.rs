@@ -29,8 +29,8 @@ pub struct Scheduler {
 
 impl Scheduler {
     /// Fires the schedules of this store while this process leads.
-    pub fn new(store: Arc<dyn Store>, leading: Leading) -> Self {
-        Self { settings: LiveSettings::new(Arc::clone(&store)), store, leading }
+    pub fn new(store: Arc<dyn Store>, leading: Leading, settings: LiveSettings) -> Self {
+        Self { store, leading, settings }
     }
 
     /// Fires until it is to end.

@@ -21,8 +21,8 @@ pub struct SealReader {
 
 impl SealReader {
     /// Seals the feed of this store.
-    pub fn new(store: Arc<dyn Store>) -> Self {
-        Self { settings: LiveSettings::new(Arc::clone(&store)), store }
+    pub fn new(store: Arc<dyn Store>, settings: LiveSettings) -> Self {
+        Self { store, settings }
     }
 
     /// Follows the feed with this reader while this process leads. After a restore it begins at the first event again: which

@@ -10,7 +10,7 @@ use windlass_core::{Refusal, TriggerEventId};
 use windlass_store::{ForgetTriggerEvents, ProcessTriggerEvent, Store, StoreError, fresh};
 
 /// How often it looks for events to try again.
-const EVERY: Duration = Duration::from_secs(1);
+const EVERY: Duration = Duration::from_secs(2);
 /// How often it looks for events to remove.
 const FORGET_EVERY: Duration = Duration::from_secs(60);
 /// How many events it looks at in one go.
@@ -26,8 +26,8 @@ pub struct TriggerProcessor {
 
 impl TriggerProcessor {
     /// Processes the events of this store while this process leads.
-    pub fn new(store: Arc<dyn Store>, leading: Leading) -> Self {
-        Self { settings: LiveSettings::new(Arc::clone(&store)), store, leading }
+    pub fn new(store: Arc<dyn Store>, leading: Leading, settings: LiveSettings) -> Self {
+        Self { store, leading, settings }
     }
 
     /// Processes until it is to end.

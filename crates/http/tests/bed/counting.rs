@@ -7,7 +7,7 @@ use windlass_core::step::Recorded;
 use windlass_core::unique::Hold;
 use windlass_core::{
     AccessKey, Answer, ApprovalId, AuditEntry, Event, FeedCursor, Fingerprint, Job, JobId, Life, LogLine,
-    LogPart, Name, Refusal, Term, Timestamp, TriggerEventId, Who, Worker,
+    LogPart, Name, Queue, Refusal, Term, Timestamp, TriggerEventId, Who, Worker,
 };
 use windlass_store::*;
 
