@@ -366,17 +366,6 @@ fn a_bucket_that_keeps_versions_is_named() {
     assert!(level == "warning" && found.contains("keeps every version"), "{level}: {found}");
 }
 
-/// A session that keeps purges from writing, as long as it lives. Reads and leaders go on.
-fn hold_up_purges(place: &Place) -> (tokio::runtime::Runtime, tokio_postgres::Client) {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let connected = runtime.block_on(tokio_postgres::connect(&place.url, tokio_postgres::NoTls));
-    let (client, connection) = connected.unwrap();
-    runtime.spawn(connection);
-    let lock = "BEGIN; LOCK TABLE windlass.approvals IN SHARE MODE";
-    runtime.block_on(client.batch_execute(lock)).unwrap();
-    (runtime, client)
-}
-
 /// T9: a server that is killed between the object and the removal loses nothing, and the next one archives nothing again.
 #[test]
 fn a_server_killed_between_object_and_removal_loses_nothing() {
@@ -384,7 +373,7 @@ fn a_server_killed_between_object_and_removal_loses_nothing() {
     let objects = Objects::start();
     let mut served = objects.serve(&place);
     let ids = ended(&mut served.client(), 5, &json!(1));
-    let holds = hold_up_purges(&place);
+    let holds = place.hold_up_purges();
     std::thread::sleep(std::time::Duration::from_millis(1_100));
     set(&mut served.client(), &json!({ "retention": [{ "keep": "1s" }] }));
     until("the jobs are archived", || objects.ids() == ids);

@@ -73,17 +73,6 @@ fn is_here(client: &mut Client, id: &str) -> bool {
     reply.status == 200 && reply.body["archived"] != true
 }
 
-/// A session that keeps purges from writing, as long as it lives. Reads and leaders go on.
-fn hold_up_purges(place: &Place) -> (tokio::runtime::Runtime, tokio_postgres::Client) {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let connected = runtime.block_on(tokio_postgres::connect(&place.url, tokio_postgres::NoTls));
-    let (client, connection) = connected.unwrap();
-    runtime.spawn(connection);
-    let lock = "BEGIN; LOCK TABLE windlass.approvals IN SHARE MODE";
-    runtime.block_on(client.batch_execute(lock)).unwrap();
-    (runtime, client)
-}
-
 /// T9: a server that is killed between archive and removal loses nothing, and the next one archives nothing again. A job that
 /// was redriven meanwhile stays.
 #[test]
@@ -92,7 +81,7 @@ fn a_server_killed_between_archive_and_removal_loses_nothing() {
     let archive = place.folder().join("archive");
     let mut served = serve(&place, &archive);
     let ids = ended(&mut served.client(), 5, &json!({ "n": 1 }));
-    let holds = hold_up_purges(&place);
+    let holds = place.hold_up_purges();
     std::thread::sleep(std::time::Duration::from_millis(1_100));
     keep(&mut served.client(), "1s");
     until("the jobs are archived", || files(&archive, "zst").len() == 1);

@@ -141,14 +141,7 @@ pub async fn breakers_are_checked_kept_and_audited(bed: Bed) {
     assert!(blocked.by.contains("6 of 10 attempts failed"), "{blocked:?}");
     // Other settings leave it as it is; its limits mend it, also when they stay the same.
     let defaults = QueueDefaults { max_retries: Some(3), ..QueueDefaults::default() };
-    let request = PutQueue {
-        endpoint: windlass_store::SetEndpoint::Keep,
-        name: name("default"),
-        defaults,
-        mode: None,
-        flow: None,
-        actor: Actor::api(),
-    };
+    let request = PutQueue { defaults: Some(defaults), ..PutQueue::new(name("default"), Actor::api()) };
     bed.store.put_queue(request, at(4)).await.expect("the store answers").expect("set");
     assert!(bed.broken(at(4)).await.is_some());
     bed.limits(breaker(), at(5)).await;

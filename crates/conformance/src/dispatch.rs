@@ -35,14 +35,8 @@ macro_rules! dispatch_laws {
 
 async fn sets(bed: &Bed, queue: &str, mode: QueueMode) {
     let (defaults, actor) = (QueueDefaults::default(), Actor::api());
-    let request = PutQueue {
-        endpoint: windlass_store::SetEndpoint::Keep,
-        flow: None,
-        name: name(queue),
-        defaults,
-        mode: Some(mode),
-        actor,
-    };
+    let request =
+        PutQueue { defaults: Some(defaults), mode: Some(mode), ..PutQueue::new(name(queue), actor) };
     bed.store.put_queue(request, at(0)).await.expect("the store answers").expect("it is set");
 }
 

@@ -8,8 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use windlass_core::decide::Claim;
 use windlass_core::lane::{LaneRule, Lanes};
 use windlass_core::{
-    Actor, Filter, JobId, Lane, LeaseMs, NewJob, QueueDefaults, QueueLimits, QueueMode, Refusal, RunAt,
-    Status,
+    Actor, Filter, JobId, Lane, LeaseMs, NewJob, QueueLimits, QueueMode, Refusal, RunAt, Status,
 };
 use windlass_store::{ClaimMany, Claimed, EnqueueClaimed, List, Now, PutQueue};
 
@@ -65,18 +64,12 @@ fn limit(n: i32) -> QueueLimits {
 }
 
 pub(crate) fn put(flow: QueueLimits, mode: Option<QueueMode>) -> PutQueue {
-    PutQueue {
-        endpoint: windlass_store::SetEndpoint::Keep,
-        name: name("default"),
-        defaults: QueueDefaults::default(),
-        mode,
-        flow: Some(flow),
-        actor: Actor::api(),
-    }
+    PutQueue { mode, flow: Some(flow), ..PutQueue::new(name("default"), Actor::api()) }
 }
 
 impl Bed {
-    pub(crate) async fn limits(&self, flow: QueueLimits, now: Now) {
+    /// Sets these limits on the queue of every job that names none.
+    pub async fn limits(&self, flow: QueueLimits, now: Now) {
         let request = put(flow, None);
         self.store.put_queue(request, now).await.expect("the store answers").expect("it is set");
     }

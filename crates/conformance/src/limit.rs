@@ -67,12 +67,8 @@ pub async fn a_job_stays_within_the_settings(bed: Bed) {
     bed.enqueue_all(vec![with_payload(&bed, 20), patient], at(0)).await;
     let defaults = |max_retries| QueueDefaults { max_retries: Some(max_retries), ..QueueDefaults::default() };
     let puts = |max_retries| PutQueue {
-        endpoint: windlass_store::SetEndpoint::Keep,
-        flow: None,
-        name: name("q"),
-        defaults: defaults(max_retries),
-        mode: None,
-        actor: Actor::api(),
+        defaults: Some(defaults(max_retries)),
+        ..PutQueue::new(name("q"), Actor::api())
     };
     let refused = bed.store.put_queue(puts(4), at(1)).await.expect("the store answers");
     names(&refused, "max_retries", "4", "between 0 and 3");
@@ -172,14 +168,7 @@ pub async fn a_timeout_of_zero_is_none(bed: Bed) {
     let (_, refusal) = bed.enqueue_refused(vec![with(Some(-1))], at(86_000_000)).await;
     is_invalid(&Err::<(), _>(refusal), "timeout");
     let defaults = QueueDefaults { timeout_ms: Some(0), ..QueueDefaults::default() };
-    let request = PutQueue {
-        endpoint: windlass_store::SetEndpoint::Keep,
-        flow: None,
-        name: name("q"),
-        defaults,
-        mode: None,
-        actor: Actor::api(),
-    };
+    let request = PutQueue { defaults: Some(defaults), ..PutQueue::new(name("q"), Actor::api()) };
     assert_eq!(bed.store.put_queue(request, at(86_000_000)).await.expect("the store answers"), Ok(()));
 }
 

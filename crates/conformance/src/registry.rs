@@ -3,7 +3,7 @@
 use crate::{Bed, at, completes, is_invalid, key, name, stop, time, together, who};
 use windlass_core::limits::ANSWER_KEPT_MS;
 use windlass_core::registry::{AT_ONCE, Endpoint};
-use windlass_core::{Actor, Count, LeaseMs, QueueDefaults, Refusal, Role, RunAt, Status, Worker};
+use windlass_core::{Actor, Count, LeaseMs, QueueDefaults, QueueMode, Refusal, Role, RunAt, Status, Worker};
 use windlass_store::{
     DrainWorker, Idempotency, PauseQueue, PutAccessKey, PutQueue, PutWorker, QueueState, ReadAudit, Remember,
     RevokeAccessKey, SetEndpoint, WebhookSecret, WriteAudit,
@@ -87,14 +87,7 @@ pub async fn a_pause_is_audited_once_per_change(bed: Bed) {
 /// R12, M9
 pub async fn queue_settings_are_checked_and_audited(bed: Bed) {
     let puts = |defaults| {
-        let request = PutQueue {
-            endpoint: windlass_store::SetEndpoint::Keep,
-            flow: None,
-            name: name("q"),
-            defaults,
-            mode: None,
-            actor: ann(),
-        };
+        let request = PutQueue { defaults: Some(defaults), ..PutQueue::new(name("q"), ann()) };
         let store = bed.store.clone();
         async move { store.put_queue(request, at(0)).await.expect("the store answers") }
     };
@@ -118,6 +111,15 @@ pub async fn queue_settings_are_checked_and_audited(bed: Bed) {
     assert!(state.queue.paused.is_some() && state.queue.defaults == none, "a setting does not resume");
     let detail = bed.audit().await.remove(2).detail;
     assert_eq!((&detail["before"], &detail["after"]), (&json_of(settings), &json_of(none)));
+    assert_eq!(puts(settings).await, Ok(()));
+    let push = PutQueue { mode: Some(QueueMode::Push), ..PutQueue::new(name("q"), ann()) };
+    bed.store.put_queue(push, at(0)).await.expect("the store answers").expect("set");
+    let state = queues(&bed, 9, 0).await.remove(0);
+    assert_eq!(
+        (state.queue.defaults, state.queue.mode),
+        (settings, QueueMode::Push),
+        "what is not named stays"
+    );
 }
 
 /// (post) An endpoint is kept with its secret, changed, and taken away; what says nothing of it leaves it, and the audit shows no
@@ -125,7 +127,7 @@ pub async fn queue_settings_are_checked_and_audited(bed: Bed) {
 pub async fn an_endpoint_stays_until_it_is_taken_away(bed: Bed) {
     let puts = |endpoint| {
         let (defaults, actor) = (QueueDefaults::default(), ann());
-        let request = PutQueue { endpoint, flow: None, name: name("q"), defaults, mode: None, actor };
+        let request = PutQueue { defaults: Some(defaults), endpoint, ..PutQueue::new(name("q"), actor) };
         let store = bed.store.clone();
         async move { store.put_queue(request, at(0)).await.expect("the store answers") }
     };

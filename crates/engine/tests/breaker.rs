@@ -82,7 +82,7 @@ on_every_store! {
         let breaker = Breaker { errors: 2, of: 3, within_ms: 60_000, pause_ms: 1_000 };
         let flow = Some(QueueLimits { breaker: Some(breaker), ..QueueLimits::default() });
         let (defaults, actor) = (QueueDefaults::default(), Actor::api());
-        let put = PutQueue { endpoint: windlass_store::SetEndpoint::Keep, name: queue(), defaults, mode: None, flow, actor };
+        let put = PutQueue { defaults: Some(defaults), flow, ..PutQueue::new(queue(), actor) };
         bed.store.put_queue(put, None).await.expect("the store").expect("set");
         let mut first = JoinSet::new();
         process(&bed, &mut first, "a");

@@ -16,12 +16,9 @@ use windlass_store::{DrainWorker, PutQueue, PutSettings, PutWorker};
 async fn push(bed: &Bed, queue: &str) {
     let (defaults, actor) = (QueueDefaults::default(), Actor::api());
     let put = PutQueue {
-        endpoint: windlass_store::SetEndpoint::Keep,
-        flow: None,
-        name: name(queue),
-        defaults,
+        defaults: Some(defaults),
         mode: Some(QueueMode::Push),
-        actor,
+        ..PutQueue::new(name(queue), actor)
     };
     bed.store.put_queue(put, None).await.expect("the store answers").expect("it is set");
 }

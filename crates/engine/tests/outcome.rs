@@ -261,7 +261,7 @@ on_every_store! {
     #[test]
     async fn a_queues_defaults_reach_its_worker(bed: Bed) {
         let defaults = Policy { timeout_ms: Some(100), ..Policy::default() };
-        let request = windlass_store::PutQueue { endpoint: windlass_store::SetEndpoint::Keep, flow: None, name: name("default"), defaults, mode: None, actor: Actor::api() };
+        let request = windlass_store::PutQueue { defaults: Some(defaults), ..windlass_store::PutQueue::new(name("default"), Actor::api()) };
         bed.store.put_queue(request, None).await.unwrap().unwrap();
         let hangs = handler(async |_| std::future::pending().await);
         let running = Running::start(bed.worker().handle("hangs", hangs));

@@ -67,7 +67,8 @@ pub(crate) async fn put(call: Call) -> Reply {
     let mode = body.mode.as_deref().map(QueueMode::parse).transpose()?;
     let flow = body.flow.map(QueueLimits::try_from).transpose()?;
     let (endpoint, secret) = endpoint(&call, &name, body.endpoint).await?;
-    let request = PutQueue { name: name.clone(), defaults, mode, flow, endpoint, actor: call.actor() };
+    let request =
+        PutQueue { name: name.clone(), defaults: Some(defaults), mode, flow, endpoint, actor: call.actor() };
     call.store().put_queue(request, None).await??;
     call.app.defaults.forget();
     show(&call, name, secret).await

@@ -9,28 +9,15 @@ use tokio::task::JoinSet;
 use windlass_conformance::{Bed, at, completes, key, name, who};
 use windlass_core::decide::Claim;
 use windlass_core::lane::{Full, LaneMode, LaneRule, Lanes};
-use windlass_core::{Actor, EventKind, Lane, LeaseMs, QueueDefaults, QueueLimits, Status};
+use windlass_core::{EventKind, Lane, LeaseMs, QueueLimits, Status};
 use windlass_postgres::Options;
-use windlass_store::{ClaimMany, ClaimOne, PutQueue, ReadFeed, fresh};
+use windlass_store::{ClaimMany, ClaimOne, ReadFeed, fresh};
 
 const PER_KEY: i32 = 2;
 const OF_QUEUE: i32 = 5;
 
 async fn open(url: &str) -> Bed {
     Bed::new(Arc::new(Options::new(url).pool(4).open().await.expect("a store")))
-}
-
-async fn limits(bed: &Bed, flow: QueueLimits) {
-    let (defaults, actor) = (QueueDefaults::default(), Actor::api());
-    let put = PutQueue {
-        endpoint: windlass_store::SetEndpoint::Keep,
-        name: name("default"),
-        defaults,
-        mode: None,
-        flow: Some(flow),
-        actor,
-    };
-    bed.store.put_queue(put, at(0)).await.expect("the store answers").expect("set");
 }
 
 async fn enqueue(bed: &Bed, of: &str, n: usize) {
@@ -52,7 +39,9 @@ fn processes_that_race_never_pass_a_limit() {
         let first = open(&url).await;
         let each = LaneRule { concurrency: Some(PER_KEY), ..LaneRule::default() };
         let lanes = Some(Lanes { each, keys: BTreeMap::new() });
-        limits(&first, QueueLimits { concurrency: Some(OF_QUEUE), lanes, ..QueueLimits::default() }).await;
+        first
+            .limits(QueueLimits { concurrency: Some(OF_QUEUE), lanes, ..QueueLimits::default() }, at(0))
+            .await;
         for of in ["a", "b", "c", "d"] {
             enqueue(&first, of, 20).await;
         }
@@ -149,7 +138,7 @@ fn only_queues_with_rules_list_their_slots() {
         enqueue(&bed, "a", 4).await;
         let held = bed.claims("w", 1, at(1)).await;
         assert_eq!(slots().await, 0);
-        limits(&bed, QueueLimits { concurrency: Some(2), ..QueueLimits::default() }).await;
+        bed.limits(QueueLimits { concurrency: Some(2), ..QueueLimits::default() }, at(0)).await;
         assert_eq!(slots().await, 1, "what runs already");
         let more = bed.claims("w", 4, at(2)).await;
         assert_eq!((more.len(), slots().await), (1, 2));
@@ -166,7 +155,7 @@ fn slots_that_were_removed_are_found_and_mended() {
         let (url, _database) = support::database().await;
         let store = Arc::new(Options::new(&url).open().await.expect("a store"));
         let (bed, hand) = (Bed::new(Arc::clone(&store) as _), support::hand(&url).await);
-        limits(&bed, QueueLimits { concurrency: Some(2), ..QueueLimits::default() }).await;
+        bed.limits(QueueLimits { concurrency: Some(2), ..QueueLimits::default() }, at(0)).await;
         enqueue(&bed, "a", 4).await;
         let held = bed.claims("w", 4, at(1)).await;
         hand.batch_execute("DELETE FROM windlass.slots").await.expect("removed");
@@ -190,7 +179,7 @@ fn processes_that_race_never_pass_a_backlog() {
         let each = LaneRule { backlog: Some(MOST as i32), full: Some(Full::Drop), ..LaneRule::default() };
         let newest = LaneRule { mode: Some(LaneMode::Newest), concurrency: Some(1), ..LaneRule::default() };
         let lanes = Some(Lanes { each, keys: [(key("n"), newest)].into() });
-        limits(&first, QueueLimits { lanes, ..QueueLimits::default() }).await;
+        first.limits(QueueLimits { lanes, ..QueueLimits::default() }, at(0)).await;
         let mut racers = JoinSet::new();
         for n in 0..4 {
             let bed = open(&url).await;

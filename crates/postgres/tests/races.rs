@@ -64,14 +64,7 @@ fn nobody_overwrites_what_was_made_at_the_same_time() {
                         bed.store.pause_queue(pause, at(0)).await.expect("paused");
                     } else {
                         let defaults = QueueDefaults { max_retries: Some(7), ..QueueDefaults::default() };
-                        let put = PutQueue {
-                            endpoint: windlass_store::SetEndpoint::Keep,
-                            flow: None,
-                            name,
-                            defaults,
-                            mode: None,
-                            actor,
-                        };
+                        let put = PutQueue { defaults: Some(defaults), ..PutQueue::new(name, actor) };
                         bed.store.put_queue(put, at(0)).await.expect("the store answers").expect("put");
                     }
                 }

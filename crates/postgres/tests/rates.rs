@@ -10,25 +10,12 @@ use windlass_conformance::rates::is_within;
 use windlass_conformance::{Bed, at, completes, key, name, who};
 use windlass_core::decide::Claim;
 use windlass_core::lane::{LaneRule, Lanes};
-use windlass_core::{Actor, Filter, Lane, LeaseMs, QueueDefaults, QueueLimits, Rate, Status};
+use windlass_core::{Filter, Lane, LeaseMs, QueueLimits, Rate, Status};
 use windlass_postgres::Options;
-use windlass_store::{ClaimMany, ClaimOne, List, PutQueue, fresh};
+use windlass_store::{ClaimMany, ClaimOne, List, fresh};
 
 async fn open(url: &str) -> Bed {
     Bed::new(Arc::new(Options::new(url).pool(4).open().await.expect("a store")))
-}
-
-async fn limits(bed: &Bed, flow: QueueLimits) {
-    let (defaults, actor) = (QueueDefaults::default(), Actor::api());
-    let put = PutQueue {
-        endpoint: windlass_store::SetEndpoint::Keep,
-        name: name("default"),
-        defaults,
-        mode: None,
-        flow: Some(flow),
-        actor,
-    };
-    bed.store.put_queue(put, at(0)).await.expect("the store answers").expect("set");
 }
 
 fn of_queue(units: i32, per_ms: i64, burst: i32) -> QueueLimits {
@@ -56,7 +43,7 @@ fn processes_that_race_never_pass_a_rate() {
         let (each, whole) = (rate(each, 3), rate(whole, 8));
         let rule = LaneRule { rate: Some(each), ..LaneRule::default() };
         let lanes = Some(Lanes { each: rule, keys: BTreeMap::new() });
-        limits(&first, QueueLimits { rate: Some(whole), lanes, ..QueueLimits::default() }).await;
+        first.limits(QueueLimits { rate: Some(whole), lanes, ..QueueLimits::default() }, at(0)).await;
         for of in ["a", "b", "c", "d"] {
             enqueue(&first, of, &[1, 2, 1, 1, 3].repeat(4)).await;
         }
@@ -129,7 +116,7 @@ fn a_clock_that_goes_back_stops_a_queue_for_no_longer_than_its_burst() {
     support::wait_for(async {
         let (url, _database) = support::database().await;
         let bed = open(&url).await;
-        limits(&bed, of_queue(1, 1_000, 3)).await;
+        bed.limits(of_queue(1, 1_000, 3), at(0)).await;
         enqueue(&bed, "a", &[1; 9]).await;
         assert_eq!(bed.claims("w", 9, at(HOUR_MS)).await.len(), 3);
         assert_eq!(bed.claims("w", 9, at(10)).await, [], "what was used stays used");
@@ -150,13 +137,13 @@ fn only_queues_with_rates_keep_buckets() {
             row.get(0)
         };
         enqueue(&bed, "a", &[1; 9]).await;
-        limits(&bed, QueueLimits { concurrency: Some(5), ..QueueLimits::default() }).await;
+        bed.limits(QueueLimits { concurrency: Some(5), ..QueueLimits::default() }, at(0)).await;
         assert_eq!((bed.claims("w", 2, at(1)).await.len(), buckets().await), (2, 0));
         let mut flow = of_queue(10, 1_000, 1);
         let rate = flow.rate;
         let each = LaneRule { rate, ..LaneRule::default() };
         flow.lanes = Some(Lanes { each, keys: BTreeMap::new() });
-        limits(&bed, flow).await;
+        bed.limits(flow, at(0)).await;
         assert_eq!(
             (bed.claims("w", 2, at(2)).await.len(), buckets().await),
             (1, 2),

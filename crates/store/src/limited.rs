@@ -115,7 +115,10 @@ macro_rules! answer {
     };
     (put_queue, $store:ident, $request:ident, $now:ident) => {
         admit!(
-            $request.defaults.max_retries.map_or(Ok(()), |n| $store.limits.check_retries(n)),
+            $request
+                .defaults
+                .and_then(|defaults| defaults.max_retries)
+                .map_or(Ok(()), |n| $store.limits.check_retries(n)),
             $store.inner.put_queue($request, $now)
         )
     };

@@ -117,14 +117,7 @@ impl QueueHandle {
     /// the queue before. Clients and workers learn of it within seconds.
     pub async fn set_defaults(&self, defaults: QueueDefaults) -> Result<()> {
         let (name, actor) = (Name::parse("queue", &self.name)?, self.client.actor());
-        let request = PutQueue {
-            endpoint: windlass_store::SetEndpoint::Keep,
-            flow: None,
-            name,
-            defaults,
-            mode: None,
-            actor,
-        };
+        let request = PutQueue { defaults: Some(defaults), ..PutQueue::new(name, actor) };
         Ok(self.client.repeat(|| self.client.store().put_queue(request.clone(), None)).await??)
     }
 
@@ -139,17 +132,7 @@ impl QueueHandle {
     /// ```
     pub async fn set_mode(&self, mode: QueueMode) -> Result<()> {
         let (name, actor) = (Name::parse("queue", &self.name)?, self.client.actor());
-        let known = self.client.repeat(|| self.client.store().queue_settings((), None)).await?;
-        let known = known.into_iter().find(|queue| queue.name == name);
-        let defaults = known.map(|queue| queue.defaults).unwrap_or_default();
-        let request = PutQueue {
-            endpoint: windlass_store::SetEndpoint::Keep,
-            name,
-            defaults,
-            mode: Some(mode),
-            flow: None,
-            actor,
-        };
+        let request = PutQueue { mode: Some(mode), ..PutQueue::new(name, actor) };
         Ok(self.client.repeat(|| self.client.store().put_queue(request.clone(), None)).await??)
     }
 
@@ -169,17 +152,7 @@ impl QueueHandle {
     /// ```
     pub async fn set_flow(&self, flow: QueueLimits) -> Result<()> {
         let (name, actor) = (Name::parse("queue", &self.name)?, self.client.actor());
-        let known = self.client.repeat(|| self.client.store().queue_settings((), None)).await?;
-        let known = known.into_iter().find(|queue| queue.name == name);
-        let defaults = known.map(|queue| queue.defaults).unwrap_or_default();
-        let request = PutQueue {
-            endpoint: windlass_store::SetEndpoint::Keep,
-            name,
-            defaults,
-            mode: None,
-            flow: Some(flow),
-            actor,
-        };
+        let request = PutQueue { flow: Some(flow), ..PutQueue::new(name, actor) };
         Ok(self.client.repeat(|| self.client.store().put_queue(request.clone(), None)).await??)
     }
 }

@@ -183,12 +183,8 @@ async fn what_a_job_does_not_say_its_kind_agent_and_queue_do() {
         .unwrap();
     let name = Name::parse("queue", "slow").unwrap();
     let put = windlass_store::PutQueue {
-        endpoint: windlass_store::SetEndpoint::Keep,
-        flow: None,
-        name,
-        defaults: retries(5),
-        mode: None,
-        actor: windlass_core::Actor::api(),
+        defaults: Some(retries(5)),
+        ..windlass_store::PutQueue::new(name, windlass_core::Actor::api())
     };
     client.store().put_queue(put, None).await.unwrap().unwrap();
     let facts = async |sent: windlass::Enqueue| {

@@ -34,62 +34,37 @@ const DEAD_MOST: i64 = 5;
 /// Orders over this ask a person, in cents.
 const LARGE: u64 = 50_000;
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, Job)]
+#[job(kind = "order.fulfil", queue = "orders", output = String)]
 struct FulfilOrder {
     order: u64,
     cents: u64,
     address: String,
 }
 
-impl Job for FulfilOrder {
-    const KIND: &str = "order.fulfil";
-    const QUEUE: &str = "orders";
-    type Output = String;
-}
-
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, Job)]
+#[job(kind = "email.send", queue = "mail", output = String)]
 struct SendEmail {
     to: String,
     subject: String,
 }
 
-impl Job for SendEmail {
-    const KIND: &str = "email.send";
-    const QUEUE: &str = "mail";
-    type Output = String;
-}
-
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, Job)]
+#[job(kind = "report.build", queue = "reports", output = String)]
 struct BuildReport {
     of: String,
 }
 
-impl Job for BuildReport {
-    const KIND: &str = "report.build";
-    const QUEUE: &str = "reports";
-    type Output = String;
-}
-
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, Job)]
+#[job(kind = "stock.count", queue = "reports", output = u64)]
 struct CountShelf {
     shelf: String,
 }
 
-impl Job for CountShelf {
-    const KIND: &str = "stock.count";
-    const QUEUE: &str = "reports";
-    type Output = u64;
-}
-
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, Job)]
+#[job(kind = "stock.add-up", queue = "reports", output = u64)]
 struct AddUpStock {
     order: u64,
-}
-
-impl Job for AddUpStock {
-    const KIND: &str = "stock.add-up";
-    const QUEUE: &str = "reports";
-    type Output = u64;
 }
 
 /// A worker for all of them.
@@ -242,17 +217,7 @@ async fn set_queues(client: &Client) -> windlass::Result<()> {
         let actor = Actor::api();
         client
             .store()
-            .put_queue(
-                PutQueue {
-                    endpoint: windlass_store::SetEndpoint::Keep,
-                    flow,
-                    name,
-                    defaults,
-                    mode: None,
-                    actor,
-                },
-                None,
-            )
+            .put_queue(PutQueue { defaults: Some(defaults), flow, ..PutQueue::new(name, actor) }, None)
             .await??;
     }
     Ok(())

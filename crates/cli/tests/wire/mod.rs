@@ -65,6 +65,17 @@ impl Place {
         });
     }
 
+    /// A session that keeps purges from writing, as long as it lives. Reads and leaders go on.
+    pub fn hold_up_purges(&self) -> (tokio::runtime::Runtime, tokio_postgres::Client) {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let connected = runtime.block_on(tokio_postgres::connect(&self.url, tokio_postgres::NoTls));
+        let (client, connection) = connected.unwrap();
+        runtime.spawn(connection);
+        let lock = "BEGIN; LOCK TABLE windlass.approvals IN SHARE MODE";
+        runtime.block_on(client.batch_execute(lock)).unwrap();
+        (runtime, client)
+    }
+
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }

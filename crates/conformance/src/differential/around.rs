@@ -170,14 +170,7 @@ impl Twins {
                 let answer = both!(
                     self,
                     put_queue,
-                    PutQueue {
-                        endpoint: windlass_store::SetEndpoint::Keep,
-                        name: queue(*q),
-                        defaults,
-                        mode,
-                        flow,
-                        actor
-                    }
+                    PutQueue { defaults: Some(defaults), mode, flow, ..PutQueue::new(queue(*q), actor) }
                 );
                 self.tells("put_queue", answer.is_ok());
             }

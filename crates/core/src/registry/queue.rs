@@ -120,8 +120,8 @@ impl Queue {
 pub struct PutQueue {
     /// Which.
     pub name: Name,
-    /// What its jobs fall back to.
-    pub defaults: QueueDefaults,
+    /// What its jobs fall back to; as before when absent.
+    pub defaults: Option<QueueDefaults>,
     /// How its jobs reach workers; as before when absent.
     pub mode: Option<QueueMode>,
     /// Its limits; as before when absent, none when there is no rule in it.
@@ -133,9 +133,14 @@ pub struct PutQueue {
 }
 
 impl PutQueue {
+    /// Everything as before.
+    pub fn new(name: Name, actor: Actor) -> Self {
+        Self { name, defaults: None, mode: None, flow: None, endpoint: SetEndpoint::Keep, actor }
+    }
+
     /// The queue with these settings; none if it has them.
     pub fn decide(&self, before: Option<&Queue>) -> Result<Option<(Queue, WriteAudit)>, Invalid> {
-        self.defaults.check()?;
+        self.defaults.map_or(Ok(()), |defaults| defaults.check())?;
         self.flow.as_ref().map_or(Ok(()), QueueLimits::check)?;
         let queue = before.cloned().unwrap_or_else(|| Queue::new(self.name.clone()));
         // What is held stays held, whatever the rules are; what broke is whole once they are set.
@@ -145,7 +150,8 @@ impl PutQueue {
         let flow = Some(QueueLimits { held, ..rules }).filter(|flow| !flow.is_empty());
         let endpoint = self.endpoint.decide(queue.endpoint.as_ref())?;
         let mode = self.mode.unwrap_or(queue.mode);
-        let after = Queue { defaults: self.defaults, mode, flow, endpoint, ..queue };
+        let defaults = self.defaults.unwrap_or(queue.defaults);
+        let after = Queue { defaults, mode, flow, endpoint, ..queue };
         if before == Some(&after) {
             return Ok(None);
         }
