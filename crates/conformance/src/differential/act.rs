@@ -183,6 +183,11 @@ impl Twins {
                     if answer.is_ok() {
                         self.rests(item.job);
                     }
+                    match (&answer, &item.outcome) {
+                        (Ok(Done::Moved(..)), Outcome::RateLimited(_)) => self.held.push(item.job),
+                        (Ok(Done::Moved(_, to)), _) if to.is_terminal() => self.ended.push(item.job),
+                        _ => {}
+                    }
                     self.tells("settle", answer.is_ok());
                     self.tells("a settle that is repeated", matches!(answer, Ok(Done::Already(_))));
                 }
@@ -299,7 +304,7 @@ impl Twins {
     async fn removes(&mut self, act: &Act) -> Turned {
         match act {
             Act::Purge { job, behind } => {
-                let job = self.job(*job);
+                let job = at_place(&self.ended, *job).copied().unwrap_or_else(|| self.job(*job));
                 let version = both!(self, job, job).map_or(0, |v| v.job.version);
                 let events =
                     both!(self, events, ReadEvents { job, after: 0, limit: 1_000, newest_first: false });
@@ -327,8 +332,11 @@ impl Twins {
             }
             Act::Restore { removed } => {
                 let Some(restore) = at_place(&self.archived, *removed).cloned() else { return Ok(()) };
-                let restored = both!(self, restore, restore);
-                self.tells("restore", matches!(restored, Ok(Done::Moved(..))));
+                // The second time as after an answer that was lost.
+                for _ in 0..2 {
+                    let restored = both!(self, restore, restore.clone());
+                    self.tells("restore", matches!(restored, Ok(Done::Moved(..))));
+                }
             }
             _ => {}
         }

@@ -152,9 +152,16 @@ impl Twins {
                 self.tells("pause_queue", *pause);
             }
             Act::ReleaseLane { queue: q, key: k } => {
-                let key = k.and_then(lane_key);
-                let answer = both!(self, release_lane, ReleaseLane { queue: queue(*q), key, actor });
-                self.tells("release_lane", answer);
+                let mut wishes = vec![(queue(*q), k.and_then(lane_key))];
+                if let Some(job) = self.held.pop() {
+                    let facts = both!(self, job, job).map(|view| view.facts);
+                    wishes.extend(facts.map(|facts| (facts.queue, facts.key)));
+                }
+                for (queue, key) in wishes {
+                    let request = ReleaseLane { queue, key, actor: actor.clone() };
+                    let answer = both!(self, release_lane, request);
+                    self.tells("release_lane", answer);
+                }
             }
             Act::PutQueue { queue: q, retries, push, flow } => {
                 let defaults = QueueDefaults { max_retries: Some(*retries), ..QueueDefaults::default() };

@@ -39,6 +39,10 @@ pub struct Twins {
     pub flows: Vec<JobId>,
     /// What was removed, as an archive would hold it.
     pub archived: Vec<Restore>,
+    /// Jobs that ended rate limited: their key, or their queue, may be held.
+    pub held: Vec<JobId>,
+    /// Jobs that were settled for good.
+    pub ended: Vec<JobId>,
     pub epoch: i64,
     pub last_secret: Secret,
     counter: u64,
@@ -113,6 +117,8 @@ impl Twins {
             forks: vec![],
             flows: vec![],
             archived: vec![],
+            held: vec![],
+            ended: vec![],
             epoch: 0,
             last_secret: Secret([0; 32]),
             counter: 0,
