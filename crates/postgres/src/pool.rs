@@ -14,8 +14,8 @@ use crate::statements::Texts;
 use crate::tls::Route;
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout_at};
@@ -45,6 +45,34 @@ const IDLE: Duration = Duration::from_secs(5);
 const RENEWALS: usize = 2;
 /// How long a renewal may take: a lease is short, and another connection may do better.
 const RENEWAL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A verb whose answer is kept for it. What runs transactions is made once, and not for each of a hundred verbs.
+type Verb<'v> = dyn for<'t> Fn(&'t Tx<'t>) -> Boxed<'t, Tried<()>> + Send + Sync + 'v;
+
+/// What a verb answered, of the last time that it ran.
+struct Answer<T>(Arc<Mutex<Option<T>>>);
+
+impl<T> Default for Answer<T> {
+    fn default() -> Self {
+        Self(Arc::default())
+    }
+}
+
+impl<T: Send + 'static> Answer<T> {
+    fn of<'t>(&self, work: Boxed<'t, Tried<T>>) -> Boxed<'t, Tried<()>> {
+        let kept = Arc::clone(&self.0);
+        Box::pin(async move {
+            let answer = work.await?;
+            *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
+            Ok(())
+        })
+    }
+
+    fn take(self) -> Tried<T> {
+        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        kept.ok_or_else(|| Failure::Unknown("the verb ended without an answer; this is a bug".into()))
+    }
+}
 
 /// The connections of one store.
 #[derive(Debug)]
@@ -152,17 +180,26 @@ impl Connections {
     ) -> StoreResult<T> {
         let this = Arc::clone(self);
         spawned(async move {
-            let mut lent = Lent::from(&this.reads).await?;
-            let begin = this.begin("BEGIN READ ONLY", Purpose::Work, this.timeout);
-            let db = this.db(&lent)?;
-            let (begun, found) = tokio::join!(biased; db.send(&begin), read(&db));
-            let end = begun.and(found);
-            if !end.as_ref().is_err_and(Failure::is_silent) && db.send("COMMIT").await.is_ok() {
-                lent.give_back();
-            }
-            end.map_err(|failure| this.noted(failure, lent.since))
+            let answer = Answer::default();
+            this.read_once(&|db| answer.of(read(db))).await?;
+            answer.take()
         })
         .await
+    }
+
+    async fn read_once(
+        &self,
+        read: &(dyn for<'c> Fn(&'c Db<'c>) -> Boxed<'c, Tried<()>> + Send + Sync),
+    ) -> Tried<()> {
+        let mut lent = Lent::from(&self.reads).await?;
+        let begin = self.begin("BEGIN READ ONLY", Purpose::Work, self.timeout);
+        let db = self.db(&lent)?;
+        let (begun, found) = tokio::join!(biased; db.send(&begin), read(&db));
+        let end = begun.and(found);
+        if !end.as_ref().is_err_and(Failure::is_silent) && db.send("COMMIT").await.is_ok() {
+            lent.give_back();
+        }
+        end.map_err(|failure| self.noted(failure, lent.since))
     }
 
     /// Reads without a transaction.
@@ -244,33 +281,45 @@ impl Connections {
 
     /// Runs a verb in a transaction, again when it only lost a race. A row that another transaction holds is waited for,
     /// but not for long. Call it from a task that nobody drops.
-    pub(crate) async fn try_transact<T: Send>(
+    pub(crate) async fn try_transact<T: Send + 'static>(
         &self,
         now: Now,
         verb: impl for<'t> Fn(&'t Tx<'t>) -> Boxed<'t, Tried<T>> + Send + Sync,
     ) -> Tried<T> {
-        match self.try_transact_within(Purpose::Work, LOCK_AT_FIRST, now, &verb).await {
+        let answer = Answer::default();
+        self.transact_work(now, &|tx| answer.of(verb(tx))).await?;
+        answer.take()
+    }
+
+    async fn transact_work(&self, now: Now, verb: &Verb<'_>) -> Tried<()> {
+        match self.transact_within(Purpose::Work, LOCK_AT_FIRST, now, verb).await {
             Err(failure) if failure.is_locked() => {
-                self.try_transact_waiting(Purpose::Work, Waits::For(LOCK_PATIENCE), now, &verb).await
+                self.transact_waiting(Purpose::Work, Waits::For(LOCK_PATIENCE), now, verb).await
             }
             end => end,
         }
     }
 
     /// The same, waiting for locks as it is said.
-    pub(crate) async fn try_transact_waiting<T: Send>(
+    pub(crate) async fn try_transact_waiting<T: Send + 'static>(
         &self,
         purpose: Purpose,
         waits: Waits,
         now: Now,
         verb: impl for<'t> Fn(&'t Tx<'t>) -> Boxed<'t, Tried<T>> + Send + Sync,
     ) -> Tried<T> {
+        let answer = Answer::default();
+        self.transact_waiting(purpose, waits, now, &|tx| answer.of(verb(tx))).await?;
+        answer.take()
+    }
+
+    async fn transact_waiting(&self, purpose: Purpose, waits: Waits, now: Now, verb: &Verb<'_>) -> Tried<()> {
         let Waits::For(patience) = waits else {
-            return self.try_transact_within(purpose, LOCK_NO_WAIT, now, &verb).await;
+            return self.transact_within(purpose, LOCK_NO_WAIT, now, verb).await;
         };
         // Renewals have few connections of their own, and no time.
         if purpose == Purpose::Renewal {
-            return self.try_transact_within(purpose, patience, now, &verb).await;
+            return self.transact_within(purpose, patience, now, verb).await;
         }
         let until = Instant::now() + TURN;
         loop {
@@ -278,7 +327,7 @@ impl Connections {
             let turn = timeout_at(until, self.lock_waits.acquire()).await;
             // Whose turn does not come looks once more: what it waited for may long be over.
             let locks = if turn.is_ok() { patience } else { LOCK_NO_WAIT };
-            let end = self.try_transact_within(purpose, locks, now, &verb).await;
+            let end = self.transact_within(purpose, locks, now, verb).await;
             drop(turn);
             if !end.as_ref().is_err_and(Failure::is_locked) {
                 self.lock_waits_ended.fetch_add(1, Ordering::Relaxed);
@@ -293,13 +342,13 @@ impl Connections {
         }
     }
 
-    async fn try_transact_within<T: Send>(
+    async fn transact_within(
         &self,
         purpose: Purpose,
         locks: Duration,
         now: Now,
-        verb: &(impl for<'t> Fn(&'t Tx<'t>) -> Boxed<'t, Tried<T>> + Send + Sync),
-    ) -> Tried<T> {
+        verb: &Verb<'_>,
+    ) -> Tried<()> {
         let begin = self.begin("BEGIN", purpose, locks);
         for _ in 1..TRIES {
             match self.once(purpose, &begin, now, verb).await {
@@ -310,13 +359,7 @@ impl Connections {
         Err(Failure::Raced)
     }
 
-    async fn once<T>(
-        &self,
-        purpose: Purpose,
-        begin: &str,
-        now: Now,
-        verb: &(impl for<'t> Fn(&'t Tx<'t>) -> Boxed<'t, Tried<T>> + Send + Sync),
-    ) -> Tried<T> {
+    async fn once(&self, purpose: Purpose, begin: &str, now: Now, verb: &Verb<'_>) -> Tried<()> {
         let mut lent = self.lend(purpose).await?;
         let tx = Tx::new(self.db(&lent)?, now);
         // The verb's first statements follow BEGIN in the same round trip. Without a transaction it gets no further.
@@ -324,7 +367,7 @@ impl Connections {
         let verb = async { Ok(verb(&tx).await) };
         let end = tokio::try_join!(biased; begun, verb).and_then(|((), end)| end);
         match end {
-            Ok(answer) => {
+            Ok(()) => {
                 let committed = tx.send("COMMIT").await;
                 committed.map_err(|failure| self.noted(failure, lent.since).after_commit())?;
                 let (wrote, due) = tx.hints();
@@ -332,7 +375,7 @@ impl Connections {
                     self.wakeups.hint(due);
                 }
                 lent.give_back();
-                Ok(answer)
+                Ok(())
             }
             Err(failure) => {
                 if !failure.is_lost() && tx.send("ROLLBACK").await.is_ok() {
@@ -405,8 +448,10 @@ impl Drop for Lent {
 pub(crate) async fn spawned<T: Send + 'static>(
     work: impl Future<Output = Tried<T>> + Send + 'static,
 ) -> StoreResult<T> {
+    let answer = Answer::default();
+    let work = answer.of(Box::pin(work));
     match tokio::spawn(work).await {
-        Ok(end) => end.map_err(|failure| failure.told()),
+        Ok(end) => end.and_then(|()| answer.take()).map_err(|failure| failure.told()),
         Err(panicked) => Err(Failure::Unknown(panicked.to_string()).told()),
     }
 }

@@ -6,6 +6,7 @@ use crate::error::{Failure, Tried};
 use rusqlite::Connection;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use tokio::sync::oneshot;
 use windlass_store::StoreResult;
 
 /// Idle connections kept open.
@@ -28,12 +29,24 @@ impl Readers {
         self: &Arc<Self>,
         read: impl FnOnce(&Db<'_>) -> Tried<T> + Send + 'static,
     ) -> StoreResult<T> {
+        let (tell, told) = oneshot::channel();
         let readers = Arc::clone(self);
-        let read = tokio::task::spawn_blocking(move || readers.snapshot(read));
-        read.await.map_err(|_| Failure::Stopped).and_then(|r| r).map_err(|f| f.undone())
+        // In a box: what runs and waits is made once, and not for each of a hundred verbs.
+        let work: Box<dyn FnOnce() + Send> = Box::new(move || {
+            let mut found = None;
+            let read = readers.snapshot(Box::new(|db| {
+                found = Some(read(db)?);
+                Ok(())
+            }));
+            // Nobody hears it who was dropped.
+            let _unheard = tell.send(read.and(found.ok_or(Failure::Stopped)));
+        });
+        let ended = tokio::task::spawn_blocking(work).await.map_err(|_| Failure::Stopped);
+        let found = ended.and(told.await.unwrap_or(Err(Failure::Stopped)));
+        found.map_err(|f| f.undone())
     }
 
-    fn snapshot<T>(&self, read: impl FnOnce(&Db<'_>) -> Tried<T>) -> Tried<T> {
+    fn snapshot<'r>(&self, read: Box<dyn FnOnce(&Db<'_>) -> Tried<()> + 'r>) -> Tried<()> {
         let idle = self.idle.lock().ok().and_then(|mut idle| idle.pop());
         let conn = match idle {
             Some(conn) => conn,
