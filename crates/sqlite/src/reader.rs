@@ -12,6 +12,8 @@ use windlass_store::StoreResult;
 /// Idle connections kept open.
 const KEPT: usize = 8;
 
+type Read<'r> = Box<dyn FnOnce(&Db<'_>) -> Tried<()> + 'r>;
+
 /// The readers of one file.
 #[derive(Debug)]
 pub(crate) struct Readers {
@@ -46,7 +48,7 @@ impl Readers {
         found.map_err(|f| f.undone())
     }
 
-    fn snapshot<'r>(&self, read: Box<dyn FnOnce(&Db<'_>) -> Tried<()> + 'r>) -> Tried<()> {
+    fn snapshot(&self, read: Read<'_>) -> Tried<()> {
         let idle = self.idle.lock().ok().and_then(|mut idle| idle.pop());
         let conn = match idle {
             Some(conn) => conn,

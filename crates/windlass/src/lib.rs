@@ -130,6 +130,7 @@ pub use windlass_core::flow::{Join, On};
 pub use windlass_core::hold::LaneState;
 pub use windlass_core::lane::{Full, Lane, LaneMode, LaneRule, Lanes};
 pub use windlass_core::limits::{self, Invalid};
+pub use windlass_core::registry::SetEndpoint;
 pub use windlass_core::schedule::{Missed, Overlap, Schedule, ScheduleState, Timing};
 pub use windlass_core::trigger::webhook::WebhookSecret;
 pub use windlass_core::trigger::{Ingested, TriggerEvent, TriggerState};

@@ -3,6 +3,7 @@
 use crate::client::Client;
 use crate::error::Result;
 use windlass_core::limits::PAGE_MAX;
+use windlass_core::registry::SetEndpoint;
 use windlass_core::registry::Worker;
 use windlass_core::wait::ApprovalStatus;
 use windlass_core::{ApprovalId, Key, Lane, Name, QueueDefaults, QueueLimits, QueueMode, Who};
@@ -116,9 +117,7 @@ impl QueueHandle {
     /// What its jobs fall back to from now on, where neither they nor their kind or agent say it. Replaces what was said of
     /// the queue before. Clients and workers learn of it within seconds.
     pub async fn set_defaults(&self, defaults: QueueDefaults) -> Result<()> {
-        let (name, actor) = (Name::parse("queue", &self.name)?, self.client.actor());
-        let request = PutQueue { defaults: Some(defaults), ..PutQueue::new(name, actor) };
-        Ok(self.client.repeat(|| self.client.store().put_queue(request.clone(), None)).await??)
+        self.put(|keep| PutQueue { defaults: Some(defaults), ..keep }).await
     }
 
     /// How its jobs reach workers from now on: they take them, or the leader assigns them. What it was given as defaults
@@ -131,9 +130,7 @@ impl QueueHandle {
     /// # Ok::<_, windlass::Error>(()) }).unwrap();
     /// ```
     pub async fn set_mode(&self, mode: QueueMode) -> Result<()> {
-        let (name, actor) = (Name::parse("queue", &self.name)?, self.client.actor());
-        let request = PutQueue { mode: Some(mode), ..PutQueue::new(name, actor) };
-        Ok(self.client.repeat(|| self.client.store().put_queue(request.clone(), None)).await??)
+        self.put(|keep| PutQueue { mode: Some(mode), ..keep }).await
     }
 
     /// How many of its jobs run at once and how fast they start from now on, as a whole and per key, and how keys take turns;
@@ -151,8 +148,30 @@ impl QueueHandle {
     /// # Ok::<_, windlass::Error>(()) }).unwrap();
     /// ```
     pub async fn set_flow(&self, flow: QueueLimits) -> Result<()> {
+        self.put(|keep| PutQueue { flow: Some(flow), ..keep }).await
+    }
+
+    /// The web service that servers send its jobs to from now on, so that it needs no worker; none with
+    /// [`SetEndpoint::Remove`]. A server must run for it, within seconds of which it begins. Everything else stays.
+    ///
+    /// ```
+    /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
+    /// # let client = windlass::connect("memory:").await?;
+    /// use windlass::{SetEndpoint, WebhookSecret};
+    /// let secret = WebhookSecret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")?;
+    /// let url = "https://jobs.example/run".to_owned();
+    /// let endpoint = SetEndpoint::Put { url, secret: Some(secret), max: Some(20) };
+    /// client.queue("thumbnails").set_endpoint(endpoint).await?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub async fn set_endpoint(&self, endpoint: SetEndpoint) -> Result<()> {
+        self.put(|keep| PutQueue { endpoint, ..keep }).await
+    }
+
+    /// Says something of the queue; what is not said stays.
+    async fn put(&self, say: impl FnOnce(PutQueue) -> PutQueue) -> Result<()> {
         let (name, actor) = (Name::parse("queue", &self.name)?, self.client.actor());
-        let request = PutQueue { flow: Some(flow), ..PutQueue::new(name, actor) };
+        let request = say(PutQueue::new(name, actor));
         Ok(self.client.repeat(|| self.client.store().put_queue(request.clone(), None)).await??)
     }
 }

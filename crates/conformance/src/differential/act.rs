@@ -6,10 +6,11 @@ use crate::{failure, json, key, name, who};
 use proptest::test_runner::TestCaseError;
 use windlass_core::decide::{Cancel as Wish, Claim};
 use windlass_core::outcome::Found;
+use windlass_core::unique::Policy;
 use windlass_core::wait::{Decision, LinkToken, Voter, WaitFor};
 use windlass_core::{
-    Actor, ApprovalId, Done, JobId, Key, Lane, LeaseMs, Name, Outcome, RunAt, Status, Timestamp, Version,
-    Wait, Who,
+    Actor, ApprovalId, Done, JobId, Key, Lane, LeaseMs, Name, NewJob, Outcome, RunAt, Status, Timestamp,
+    Version, Wait, Who,
 };
 use windlass_store::*;
 
@@ -115,7 +116,17 @@ impl Twins {
                 (jobs.iter().map(|s| self.new_job(s)).collect(), p.map(|(k, hash)| promise(k, hash)))
             }
             Act::EnqueueAgain { job, altered } => {
-                let Some(mut again) = at_place(&self.sent, *job).cloned() else { return Ok(()) };
+                // What is debounced comes again as another job, and may replace the first.
+                let is_debounced = |job: &&NewJob| {
+                    let unique = job.facts.unique.as_ref();
+                    unique.is_some_and(|unique| matches!(unique.policy, Policy::Debounce(_)))
+                };
+                let debounced = self.sent.iter().rev().find(is_debounced).filter(|_| *altered);
+                let sent = debounced.or_else(|| at_place(&self.sent, *job)).cloned();
+                let (comes_anew, Some(mut again)) = (debounced.is_some(), sent) else { return Ok(()) };
+                if comes_anew {
+                    again.id = self.fresh_id();
+                }
                 if *altered {
                     again.payload = Some(json("\"altered\""));
                 }

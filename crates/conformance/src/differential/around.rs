@@ -1,13 +1,16 @@
 //! What surrounds jobs, asked of both stores: leaders, workers, queues, keys, and looks at what there is.
 
 use super::act::{Turned, operator, promise, queue, worker};
-use super::plan::{Act, KeyLimits, Limits};
+use super::plan::{Act, KeyLimits};
 use super::twins::{Twins, at_place, both, lane_key};
 use crate::{name, who};
+use windlass_core::breaker::{Attempts, Breaker};
 use windlass_core::decide::Claim;
 use windlass_core::lane::{Full, LaneMode, LaneRule, Lanes};
-use windlass_core::{LeaseMs, QueueDefaults, QueueLimits, QueueMode, Rate, Version};
+use windlass_core::{LeaseMs, Queue, QueueDefaults, QueueLimits, QueueMode, Rate, Version};
 use windlass_store::*;
+
+const BREAKER: Breaker = Breaker { errors: 1, of: 2, within_ms: 60_000, pause_ms: 2_000 };
 
 /// Rules for each key, and a weight of one key's own.
 fn lane_rules(KeyLimits { concurrency, rate: drawn, weight, backlog, newest }: &KeyLimits) -> Lanes {
@@ -163,23 +166,41 @@ impl Twins {
                     self.tells("release_lane", answer);
                 }
             }
-            Act::PutQueue { queue: q, retries, push, flow } => {
+            Act::PutQueue { queue: q, retries, push, flow, endpoint } => {
                 let defaults = QueueDefaults { max_retries: Some(*retries), ..QueueDefaults::default() };
-                let flow =
-                    flow.as_ref().map(|Limits { concurrency, rate: drawn, lanes, aging_ms }| QueueLimits {
-                        concurrency: *concurrency,
-                        rate: drawn.map(rate),
-                        lanes: lanes.as_ref().map(lane_rules),
-                        aging_ms: *aging_ms,
-                        ..QueueLimits::default()
-                    });
+                let flow = flow.as_ref().map(|drawn| QueueLimits {
+                    concurrency: drawn.concurrency,
+                    rate: drawn.rate.map(rate),
+                    lanes: drawn.lanes.as_ref().map(lane_rules),
+                    aging_ms: drawn.aging_ms,
+                    breaker: drawn.has_breaker.then_some(BREAKER),
+                    ..QueueLimits::default()
+                });
+                let put = |secret| SetEndpoint::Put { url: "https://a.example/x".into(), secret, max: None };
+                let endpoint = match endpoint {
+                    0 => put(WebhookSecret::from_bytes([7; 32]).ok()),
+                    1 => put(None),
+                    2 => SetEndpoint::Remove,
+                    _ => SetEndpoint::Keep,
+                };
                 let mode = Some(if *push { QueueMode::Push } else { QueueMode::Pull });
                 let answer = both!(
                     self,
                     put_queue,
-                    PutQueue { defaults: Some(defaults), mode, flow, ..PutQueue::new(queue(*q), actor) }
+                    PutQueue { name: queue(*q), defaults: Some(defaults), mode, flow, endpoint, actor }
                 );
                 self.tells("put_queue", answer.is_ok());
+            }
+            Act::BreakQueue { queue: q, breaks, behind } => {
+                // One that can break, if there is one.
+                let set = both!(self, queue_settings, ());
+                let can = |known: &&Queue| known.flow.as_ref().is_some_and(|flow| flow.breaker.is_some());
+                let queue = set.iter().find(can).map_or_else(|| queue(*q), |known| known.name.clone());
+                let count = breaks.then_some(Attempts { ended: 4, failed: 3 });
+                let epoch = self.epoch - behind;
+                let request = BreakQueue { term: name("leader"), epoch, queue, count };
+                let answer = both!(self, break_queue, request);
+                self.tells("break_queue", answer == Ok(true));
             }
             Act::PutWorker { worker: w, draining } => {
                 let request = PutWorker {

@@ -201,8 +201,16 @@ fn flow() -> impl Strategy<Value = Limits> {
         },
     );
     let aging = weighted(0.3, 1_000..3_000i64);
-    (weighted(0.4, 1..4i32), rate(), weighted(0.6, lanes), aging)
-        .prop_map(|(concurrency, rate, lanes, aging_ms)| Limits { concurrency, rate, lanes, aging_ms })
+    let breaker = proptest::bool::weighted(0.4);
+    (weighted(0.4, 1..4i32), rate(), weighted(0.6, lanes), aging, breaker).prop_map(
+        |(concurrency, rate, lanes, aging_ms, has_breaker)| Limits {
+            concurrency,
+            rate,
+            lanes,
+            aging_ms,
+            has_breaker,
+        },
+    )
 }
 
 pub fn on_surroundings() -> BoxedStrategy<Act> {
@@ -210,8 +218,11 @@ pub fn on_surroundings() -> BoxedStrategy<Act> {
         (0..2usize, proptest::bool::weighted(0.3))
             .prop_map(|(queue, pause)| Act::PauseQueue { queue, pause }),
         (0..2usize, weighted(0.8, 0..3usize)).prop_map(|(queue, key)| Act::ReleaseLane { queue, key }),
-        (0..2usize, 0..6i32, proptest::bool::weighted(0.2), weighted(0.5, flow()))
-            .prop_map(|(queue, n, push, flow)| Act::PutQueue { queue, retries: n * 25, push, flow }),
+        (0..2usize, 0..6i32, proptest::bool::weighted(0.2), weighted(0.5, flow()), 0..5usize).prop_map(
+            |(queue, n, push, flow, endpoint)| Act::PutQueue { queue, retries: n * 25, push, flow, endpoint }
+        ),
+        (0..2usize, proptest::bool::weighted(0.7), select(vec![0, 0, 0, 1]))
+            .prop_map(|(queue, breaks, behind)| Act::BreakQueue { queue, breaks, behind }),
         (0..3usize, proptest::bool::weighted(0.2))
             .prop_map(|(worker, draining)| Act::PutWorker { worker, draining }),
         (0..3usize).prop_map(|worker| Act::DrainWorker { worker }),

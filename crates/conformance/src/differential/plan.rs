@@ -67,6 +67,7 @@ pub struct Limits {
     pub rate: Option<(i32, i32)>,
     pub lanes: Option<KeyLimits>,
     pub aging_ms: Option<i64>,
+    pub has_breaker: bool,
 }
 
 /// Limits of each key, and the weight of one of them.
@@ -266,6 +267,12 @@ pub enum Act {
         push: bool,
         /// Limits of the queue and of each key, and the weight of one key; as before when absent.
         flow: Option<Limits>,
+        endpoint: usize,
+    },
+    BreakQueue {
+        queue: usize,
+        breaks: bool,
+        behind: i64,
     },
     PutWorker {
         worker: usize,
