@@ -15,77 +15,7 @@ use wire::{Client, Place, free_address, until};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
-const SERVICE: &str = r#"
-import base64, hashlib, hmac, http.server, json, os, sys, threading, time, urllib.request
-
-PORT, SECRET, DONE, SERVER = int(sys.argv[1]), base64.b64decode(sys.argv[2].removeprefix("whsec_")), sys.argv[3], sys.argv[4]
-lock, busy, most = threading.Lock(), 0, 0
-
-
-def settle(job):
-    request = urllib.request.Request(
-        f"{SERVER}/v1/jobs/{job['id']}/complete", json.dumps({"result": "late"}).encode(),
-        {"authorization": f"Bearer {job['lease_token']}", "content-type": "application/json"})
-    urllib.request.urlopen(request).read()
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    def answer(self, status, body="", **headers):
-        body = json.dumps(body)
-        self.send_response(status)
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), value)
-        self.send_header("content-length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body.encode())
-
-    def log_message(self, *words):
-        pass
-
-    def do_GET(self):
-        self.answer(200, most)
-
-    def do_POST(self):
-        global busy, most
-        body = self.rfile.read(int(self.headers["content-length"]))
-        signed = f"{self.headers['webhook-id']}.{self.headers['webhook-timestamp']}.".encode() + body
-        expected = "v1," + base64.b64encode(hmac.digest(SECRET, signed, "sha256")).decode()
-        if not hmac.compare_digest(expected, self.headers["webhook-signature"]):
-            return self.answer(401, "the signature is wrong")
-        job = json.loads(body)["data"]
-        kind = job["kind"]
-        if kind == "sum":
-            self.answer(200, sum(job["payload"]))
-        elif kind == "slow":
-            with lock:
-                busy += 1
-                most = max(most, busy)
-            time.sleep(0.3)
-            with lock:
-                busy -= 1
-            self.answer(200, "slow")
-        elif kind == "later":
-            self.answer(429, "not now", Retry_After="1") if job["attempt"] == 1 else self.answer(200, job["attempt"])
-        elif kind == "bad":
-            self.answer(422, "no such address")
-        elif kind == "accept":
-            self.answer(202)
-            threading.Timer(0.5, settle, [job]).start()
-        elif kind == "hangs":
-            time.sleep(3600)
-        elif kind == "dies":
-            # The work is done once, however often it is asked for; then the power goes.
-            with open(DONE, "a+") as done:
-                done.seek(0)
-                if job["id"] not in done.read():
-                    done.write(job["id"] + "\n")
-                    done.flush()
-                    os._exit(1)
-            self.answer(200, job["attempt"])
-
-
-http.server.ThreadingHTTPServer(("127.0.0.1", PORT), Handler).serve_forever()
-"#;
+const SERVICE: &str = include_str!("wire/service.py");
 
 /// The service as a process, which ends with the test.
 struct Service {
@@ -180,7 +110,7 @@ fn a_queue_with_an_endpoint_needs_no_worker() {
         assert_eq!(queue["endpoint"], json!({ "url": host, "max": 2 }), "no secret and no path");
         let none = json!({});
         let sum = enqueue(client, "calls", "sum", &none);
-        assert_eq!(ends(client, &sum, "completed")["result"], 3);
+        assert_eq!(ends(client, &sum, "completed")["result"]["sum"], 3);
         let slow: Vec<String> = (0..12).map(|_| enqueue(client, "calls", "slow", &none)).collect();
         for id in &slow {
             ends(client, id, "completed");
@@ -189,15 +119,19 @@ fn a_queue_with_an_endpoint_needs_no_worker() {
         let [later, bad, accept] =
             ["later", "bad", "accept"].map(|kind| enqueue(client, "calls", kind, &none));
         let job = ends(client, &later, "completed");
-        assert_eq!((&job["result"], &job["retries"]), (&json!(2), &json!(0)), "sent away, without a retry");
+        assert_eq!(
+            (&job["result"]["attempt"], &job["retries"]),
+            (&json!(2), &json!(0)),
+            "sent away, without a retry"
+        );
         assert_eq!(ends(client, &bad, "failed")["error"]["code"], "http_422");
-        assert_eq!(ends(client, &accept, "completed")["result"], "late");
+        assert_eq!(ends(client, &accept, "completed")["result"]["late"], true);
         let hangs = enqueue(client, "calls", "hangs", &json!({ "timeout": "1s" }));
         ends(client, &hangs, "timed_out");
         let again = json!({ "max_retries": 20, "backoff": { "base": "200ms", "max": "1s" } });
         let dies = enqueue(client, "calls", "dies", &again);
         service.again();
-        assert!(ends(client, &dies, "completed")["result"].as_i64().unwrap() >= 2);
+        assert!(ends(client, &dies, "completed")["result"]["attempt"].as_i64().unwrap() >= 2);
         assert_eq!(service.done(), format!("{dies}\n"), "the work was done once");
         drop(servers);
         place.is_sound();
@@ -238,7 +172,7 @@ fn an_endpoint_that_is_away_holds_its_own_queue_only() {
         ends(client, &other, "completed");
         away.again();
         let job = ends(client, &waits, "completed");
-        assert_eq!((&job["result"], &job["retries"]), (&json!(3), &json!(0)), "none was used");
+        assert_eq!((&job["result"]["sum"], &job["retries"]), (&json!(3), &json!(0)), "none was used");
         set(client, "away", &json!({ "endpoint": {} }));
         until("nobody takes its jobs", || {
             let workers = client.get("/v1/workers").unwrap().is(200);
