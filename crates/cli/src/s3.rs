@@ -140,8 +140,8 @@ impl S3 {
 
     async fn send_once(&self, call: &Call<'_>) -> io::Result<Answer> {
         let credentials = self.credentials.as_ref().ok_or_else(|| {
-            let told = "no credentials are here: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
-            io::Error::new(io::ErrorKind::PermissionDenied, told)
+            let why = "no credentials are here: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
+            io::Error::new(io::ErrorKind::PermissionDenied, why)
         })?;
         let url = self.url(call)?;
         let at = fresh::wall_clock().to_string().replace([':', '-'], "");
@@ -192,21 +192,21 @@ impl S3 {
     }
 
     fn silent(&self) -> io::Error {
-        let told = format!(
+        let why = format!(
             "{} was silent for {} s: see that it is well, or allow more with ?timeout=",
             self.host(),
             self.address.timeout.as_secs_f32()
         );
-        io::Error::new(io::ErrorKind::TimedOut, told)
+        io::Error::new(io::ErrorKind::TimedOut, why)
     }
 
     fn unanswered(&self, error: reqwest::Error) -> io::Error {
-        let told = format!(
+        let why = format!(
             "{} did not answer: {}; see that it runs, and that the endpoint is right",
             self.host(),
             outbound::root(&error.without_url())
         );
-        io::Error::new(io::ErrorKind::ConnectionReset, told)
+        io::Error::new(io::ErrorKind::ConnectionReset, why)
     }
 
     /// An object and what names its version; none if there is none of this name.

@@ -1,5 +1,5 @@
-//! The archive in an object store: a real server that checks every signature, real commands. Whatever the store refuses, and
-//! whoever dies or comes second, nothing is lost.
+//! The archive in an object store: a real server that checks every signature, real commands. Nothing is lost, whatever the store
+//! refuses, and whether a server dies in between or two work at once.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Alerts: they fire once, are over once, and each change is sent under one id, whoever leads.
+//! Alerts: they fire once, are over once, and each change is sent under one id, also when the leader changes.
 
 mod bed;
 

@@ -46,8 +46,8 @@ impl Answer {
     /// The keys in a page of a list, and where the next page begins.
     pub fn page(&self, host: &str) -> io::Result<(Vec<String>, Option<String>)> {
         let odd = |what: &str| {
-            let told = format!("{host} answered {what}: see that the endpoint is that of an object store");
-            io::Error::new(io::ErrorKind::InvalidData, told)
+            let why = format!("{host} answered {what}: see that the endpoint is that of an object store");
+            io::Error::new(io::ErrorKind::InvalidData, why)
         };
         let text = std::str::from_utf8(&self.body).map_err(|_| odd("what is no text"))?;
         // A proxy that answers with a page of its own must not look like an empty archive.
