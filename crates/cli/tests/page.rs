@@ -131,9 +131,25 @@ fn every_act_has_keys_and_many_jobs_take_one() {
 }
 
 #[test]
+fn limits_are_edited_and_what_they_stop_is_let_go() {
+    play(&mut Serving::start("serve"), "limits.mjs", &[]);
+}
+
+#[test]
+fn schedules_are_made_and_changed() {
+    play(&mut Serving::start("serve"), "schedules.mjs", &[]);
+}
+
+#[test]
+fn an_alert_fires_on_the_overview_and_resolves() {
+    play(&mut Serving::start("serve"), "alerts.mjs", &[]);
+}
+
+#[test]
 fn a_key_signs_in() {
     let mut serving = Serving::start("serve");
     let job = serving.bed.enqueue(&["guarded", "--delay", "1h"]);
+    serving.bed.run(&["schedules", "put", "nightly", "--cron", "0 2 * * *", "--kind", "report.build"]).ok();
     let make = |name: &str, role: &str| {
         let made = serving.bed.json(&["keys", "create", name, "--role", role]);
         made["secret"].as_str().unwrap().to_owned()

@@ -35,7 +35,9 @@ macro_rules! files {
     };
 }
 
-files! { "index.html" "approve.html" "page.css" "icon.svg" "app.js" "approve.js" "base.js" }
+files! {
+    "index.html" "approve.html" "page.css" "icon.svg" "app.js" "approve.js" "base.js" "compare.js" "edit.js" "settings.js"
+}
 
 /// The hash of what the documents load: it is part of their address, so a browser keeps them for good.
 const BUILD: &str = include_str!("../page/dist/BUILD");

@@ -10,7 +10,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 use windlass_core::limits::{PAGE_MAX, within};
 use windlass_core::schedule::{MISSED_DEFAULT, Missed, Overlap, Schedule, ScheduleState, Timing};
-use windlass_core::{Facts, Invalid, Name, Refusal};
+use windlass_core::{Facts, Invalid, Name, Refusal, Timestamp};
 use windlass_engine::Policies;
 use windlass_engine::service::Leading;
 use windlass_store::{Enqueue, PauseSchedule, PutSchedule, RemoveSchedule, fresh};
@@ -191,16 +191,51 @@ pub(crate) async fn find(call: &Call) -> Result<ScheduleState, Problem> {
 
 /// `PUT /v1/schedules/{name}`
 pub(crate) async fn put(call: Call) -> Reply {
+    let (request, _) = wanted(&call).await?;
+    ok(&ScheduleShape::of(call.store().put_schedule(request, None).await??))
+}
+
+/// The schedule that a request asks for, and how the one of that name stands. Both are of queues that the caller may touch.
+async fn wanted(call: &Call) -> Result<(PutSchedule, Option<ScheduleState>), Problem> {
     let body: ScheduleBody = call.body()?;
     let name = Name::parse("name", call.segment("name"))?;
     let expected_version = body.expected_version;
     let schedule = body.resolve(&*call.app.policies().await?)?;
     call.who.check_queue(&schedule.job.queue)?;
-    if let Some(state) = call.store().schedule(name.clone(), None).await? {
+    let before = call.store().schedule(name.clone(), None).await?;
+    if let Some(state) = &before {
         call.who.check_queue(&state.schedule.job.queue)?;
     }
-    let request = PutSchedule { name, schedule, expected_version, actor: call.actor() };
-    ok(&ScheduleShape::of(call.store().put_schedule(request, None).await??))
+    Ok((PutSchedule { name, schedule, expected_version, actor: call.actor() }, before))
+}
+
+/// `POST /v1/schedules/{name}/preview`: what `PUT` would accept and refuse, and when it would fire then. Nothing is written.
+pub(crate) async fn preview(call: Call) -> Reply {
+    let n = within("n", call.query.number("n")?.unwrap_or(NEXT), 1, PAGE_MAX as i64)?;
+    let (request, before) = wanted(&call).await?;
+    let now = fresh::wall_clock();
+    let changed = request.decide(before.as_ref(), now)?;
+    let Some(state) = changed.map(|(state, _)| state).or(before) else {
+        return ok(&NextSlots { next: Vec::new() });
+    };
+    // While it is paused no slot comes next; these are the ones it would have.
+    let first = match state.next_at {
+        Some(next) => Some(next),
+        None => state.schedule.slots(state.created_at)?.after(now),
+    };
+    ok(&NextSlots { next: ahead(&state, first, n)? })
+}
+
+/// A slot and those that follow it.
+fn ahead(state: &ScheduleState, first: Option<Timestamp>, n: i64) -> Result<Vec<Time>, Invalid> {
+    let slots = state.schedule.slots(state.created_at)?;
+    let mut next: Vec<Time> = first.map(Time).into_iter().collect();
+    while (next.len() as i64) < n
+        && let Some(slot) = next.last().and_then(|last| slots.after(last.0))
+    {
+        next.push(Time(slot));
+    }
+    Ok(next)
 }
 
 /// That it is gone.
@@ -243,14 +278,7 @@ pub(crate) struct NextSlots {
 pub(crate) async fn next(call: Call) -> Reply {
     let n = within("n", call.query.number("n")?.unwrap_or(NEXT), 1, PAGE_MAX as i64)?;
     let state = find(&call).await?;
-    let slots = state.schedule.slots(state.created_at)?;
-    let mut next: Vec<Time> = state.next_at.map(Time).into_iter().collect();
-    while (next.len() as i64) < n
-        && let Some(slot) = next.last().and_then(|last| slots.after(last.0))
-    {
-        next.push(Time(slot));
-    }
-    ok(&NextSlots { next })
+    ok(&NextSlots { next: ahead(&state, state.next_at, n)? })
 }
 
 /// A job that a schedule enqueued because somebody asked.

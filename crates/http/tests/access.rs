@@ -91,6 +91,7 @@ const CONTRACT: &[(&str, &str)] = &[
     ("GET /v1/operations", "viewer or operator"),
     ("GET /v1/operations/{id}", "viewer or operator"),
     ("POST /v1/operations/{id}/stop", "operator"),
+    ("POST /v1/schedules/{name}/preview", "operator"),
     ("GET /v1/calendar", "viewer"),
     ("GET /v1/views", "viewer"),
     ("PUT /v1/views/{name}", "operator"),

@@ -59,6 +59,37 @@ async fn a_schedule_lives_over_http() {
     }
 }
 
+/// R7: a schedule is tried before it is put: the same slots, the same refusals, and nothing is written.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_is_tried_without_being_put() {
+    for bed in beds().await {
+        let preview = "/v1/schedules/nightly/preview?n=5";
+        let tried = bed.post(preview, nightly()).await.is(200);
+        bed.get("/v1/schedules/nightly").await.refused(404, "schedule_not_found");
+        bed.put("/v1/schedules/nightly", nightly()).await.is(200);
+        let next = bed.get("/v1/schedules/nightly/next?n=5").await.is(200);
+        assert_eq!(tried, next, "it fires when the trial said");
+        assert_eq!(next["next"].as_array().expect("a list").len(), 5);
+        let mut other = nightly();
+        other["cron"] = json!("30 4 * * *");
+        other["timezone"] = json!("UTC");
+        let changed = bed.post(preview, other.clone()).await.is(200);
+        assert!(changed["next"][0].as_str().expect("a slot").ends_with("T04:30:00Z"), "{changed}");
+        assert_eq!(bed.get("/v1/schedules/nightly").await.is(200)["version"], 1);
+        // What never changes fires as it does; what is paused shows the slots it would have.
+        assert_eq!(bed.post(preview, nightly()).await.is(200), next);
+        bed.post("/v1/schedules/nightly/pause", json!({})).await.is(200);
+        assert_eq!(bed.post(preview, nightly()).await.is(200), next);
+        assert_eq!(bed.post(preview, other.clone()).await.is(200), changed);
+        other["expected_version"] = json!(1);
+        bed.post(preview, other.clone()).await.refused(409, "version_mismatch");
+        other["cron"] = json!("0 0 30 2 *");
+        other["expected_version"] = Value::Null;
+        bed.post(preview, other).await.refused(422, "invalid");
+        assert_eq!(bed.get("/v1/schedules/nightly").await.is(200)["cron"], "0 3 * * *");
+    }
+}
+
 /// R7: bad input is named and nothing is kept.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_schedule_is_told_what_is_wrong() {

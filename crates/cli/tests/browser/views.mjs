@@ -2,15 +2,11 @@
 // is wider than the screen.
 
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
-import { createRequire } from "node:module";
+import { ALL, COLOURS, install, violations } from "./axe.mjs";
 import { done, enqueue, get, post, put, stage, take, until, url } from "./stage.mjs";
 
-const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 // 1280 at 400 % is 320 wide, which is what WCAG asks for.
 // Every rule once wide and once narrow, each in one theme; in the other theme only what depends on colour.
-const ALL = { type: "tag", values: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"] };
-const COLOURS = { type: "rule", values: ["color-contrast"] };
 const SIZES = [[1280, 800, "dark", ALL], [1280, 800, "light", COLOURS], [390, 844, "dark", COLOURS], [360, 740, "light", ALL], [320, 256, "light", null]];
 
 // What is there once a view has read what it shows.
@@ -51,14 +47,12 @@ await stage(async (page) => {
     await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
     await page.goto("about:blank");
     await page.goto(`${url}/`);
-    // The checker is put in by the driver, which the policy of the page does not bind.
-    await page.evaluate(axe);
+    await install(page);
     for (const at of views) {
       await page.evaluate((at) => (location.hash = at), at);
       await page.locator(READY[at.split("?")[0].split("/")[1]]).first().waitFor();
       await page.locator('#live[data-state="live"]').waitFor();
-      const { violations } = rules ? await page.evaluate((runOnly) => window.axe.run(document, { runOnly, resultTypes: ["violations"] }), rules) : { violations: [] };
-      for (const rule of violations) found.push(`${at} ${width} ${colorScheme}: ${rule.id}, ${rule.nodes.slice(0, 3).map((node) => `${node.target} ${node.any[0]?.message ?? ""}`).join("; ")}`);
+      if (rules) found.push(...(await violations(page, rules)).map((text) => `${at} ${width} ${colorScheme}: ${text}`));
       const wide = await page.evaluate(() => document.documentElement.scrollWidth);
       if (wide > width) found.push(`${at} is ${wide} wide on a screen of ${width}`);
     }

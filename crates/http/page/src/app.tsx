@@ -5,6 +5,7 @@ import { render, type ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { get, onStranger, remove, type Now, type Session } from "./base/api.ts";
 import { zone } from "./base/clock.ts";
+import { later } from "./base/later.tsx";
 import { live } from "./base/live.ts";
 import { Empty, hour, Icon, Notes, tick } from "./base/parts.tsx";
 import { startPrefs } from "./base/prefs.ts";
@@ -14,7 +15,6 @@ import { many } from "./base/text.ts";
 import { Activity } from "./view/activity.tsx";
 import { Approvals } from "./view/approvals.tsx";
 import { Dialog, stopAsking } from "./view/dialog.tsx";
-import { Compare } from "./view/compare.tsx";
 import { ID } from "./view/filter.ts";
 import { OneJob } from "./view/job.tsx";
 import { Jobs } from "./view/jobs.tsx";
@@ -25,11 +25,14 @@ import { isPaletteOpen, PAGES, Palette } from "./view/palette.tsx";
 import { OneProblem, Problems } from "./view/problems.tsx";
 import { OneQueue, Queues } from "./view/queues.tsx";
 import { OneSchedule, Schedules } from "./view/schedules.tsx";
-import { Settings } from "./view/settings.tsx";
 import { SignIn } from "./view/sign.tsx";
 import { RANGES } from "./view/stats.ts";
 import { Tail } from "./view/tail.tsx";
 import { OneWorker, Workers } from "./view/workers.tsx";
+
+// Pages that few begin with.
+const Compare = later(() => import("./view/compare.tsx").then((view) => view.Compare));
+const Settings = later(() => import("./view/settings.tsx").then((view) => view.Settings));
 
 const COUNTED_MS = 5000;
 // Pages with a range: of all, or of one.

@@ -1,4 +1,5 @@
-//! Routes of what people keep beside the jobs (operations, views, alerts, marks), and of the calendar.
+//! Routes of what people keep beside the jobs (operations, views, alerts, marks), and of what is ahead: the calendar, and a
+//! schedule that is only tried.
 
 use super::{CURSOR, LIMIT, O, V, VO, delete, get, post, put};
 use crate::route::{Is, Route, param};
@@ -6,7 +7,8 @@ use crate::wire::alert::{AlertBody, AlertShape, AlertsPage};
 use crate::wire::operate::{BulkBody, BulkDone};
 use crate::wire::operation::OperationShape;
 use crate::wire::paper::{MarkBody, MarkShape, MarksPage, ViewBody, ViewShape, ViewsPage};
-use crate::{alerts, bulk, calendar, operations, papers};
+use crate::wire::schedule::ScheduleBody;
+use crate::{alerts, bulk, calendar, operations, papers, schedules};
 
 pub(super) fn routes() -> Vec<Route> {
     vec![
@@ -29,6 +31,16 @@ pub(super) fn routes() -> Vec<Route> {
             .may(O)
             .gives::<OperationShape>(200)
             .refuses(&["not_found"]),
+        post(
+            "/v1/schedules/{name}/preview",
+            "when a schedule would fire if it were put so; nothing is written",
+            schedules::preview,
+        )
+        .may(O)
+        .asks([param("n", Is::Number, "so many, up to 1000; 10")])
+        .takes::<ScheduleBody>()
+        .gives::<schedules::NextSlots>(200)
+        .refuses(&["version_mismatch"]),
         get("/v1/calendar", "what fires in a stretch of time, over all schedules", calendar::calendar)
             .may(V)
             .asks([param("from", Is::Time, "at or after; now"), param("to", Is::Time, "before; a day later")])

@@ -29,6 +29,10 @@ export type Calendar = Schemas["Calendar"];
 export type LogLine = Schemas["LogLine"];
 export type Question = Schemas["Question"];
 export type Graph = Schemas["Graph"];
+export type Flow = Schemas["QueueLimits"];
+export type LaneRule = Schemas["Lane"];
+export type LaneState = Schemas["LaneState"];
+export type Rate = Schemas["Rate"];
 
 type Said = { status?: number; title?: string; detail?: string; code?: string; request_id?: string };
 

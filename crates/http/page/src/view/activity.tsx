@@ -3,7 +3,8 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { asProblem, get, post, type AuditEntry, type Operation } from "../base/api.ts";
-import { diff, JsonBox, print } from "../base/json.tsx";
+import { JsonBox } from "../base/json.tsx";
+import { diff, print } from "../base/print.ts";
 import { useFeed, useReading } from "../base/live.ts";
 import { Ago, Empty, Stamp, tell, tick } from "../base/parts.tsx";
 import { href, params } from "../base/route.ts";

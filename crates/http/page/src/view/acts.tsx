@@ -1,7 +1,7 @@
 // What a person can do to a job, an approval, a queue, a worker. Each asks first, sends one request, and says what came of it.
 
 import { asProblem, onceKey, post, put, type Approval, type Job, type Queue, type Worker } from "../base/api.ts";
-import { print } from "../base/json.tsx";
+import { print } from "../base/print.ts";
 import { tell } from "../base/parts.tsx";
 import { word } from "../base/status.ts";
 import { ask, Field, Reason, reason, Tick, type Fields } from "./dialog.tsx";

@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { get, type Job, type JobEvent } from "../base/api.ts";
 import { duration } from "../base/clock.ts";
-import { diff, print } from "../base/json.tsx";
+import { diff, print } from "../base/print.ts";
 import { useFeed, useReading, useSoon } from "../base/live.ts";
 import { Empty } from "../base/parts.tsx";
 import { change, href, params } from "../base/route.ts";

@@ -3,7 +3,8 @@
 import { useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import type { JobEvent } from "../base/api.ts";
-import { has, JsonBox, print, ValueBox } from "../base/json.tsx";
+import { has, JsonBox, ValueBox } from "../base/json.tsx";
+import { print } from "../base/print.ts";
 import { Ago, Clock } from "../base/parts.tsx";
 import { said } from "../base/status.ts";
 import { JobLink } from "./bits.tsx";

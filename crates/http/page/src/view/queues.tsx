@@ -1,10 +1,11 @@
 // Does each queue keep up, and until when?
 
-import { get, put, type Queue, type Worker } from "../base/api.ts";
+import { get, post, put, type Queue, type Worker } from "../base/api.ts";
 import { duration, seconds } from "../base/clock.ts";
+import { later } from "../base/later.tsx";
 import { useFeed, useReading, useSoon } from "../base/live.ts";
-import { Ago, Empty } from "../base/parts.tsx";
-import { href } from "../base/route.ts";
+import { Ago, Empty, Icon, tick } from "../base/parts.tsx";
+import { changed, href, params } from "../base/route.ts";
 import { may } from "../base/session.ts";
 import { many, plural, rate } from "../base/text.ts";
 import { pause, resume } from "./acts.tsx";
@@ -13,6 +14,9 @@ import { QueueCharts } from "./queue-charts.tsx";
 import type { ComponentChildren } from "preact";
 import { ask, Field } from "./dialog.tsx";
 import { drainMs, serves } from "./stats.ts";
+
+const LimitEditor = later(() => import("../edit/edit.tsx").then((edit) => edit.LimitEditor));
+const QueueLimits = later(() => import("../edit/edit.tsx").then((edit) => edit.QueueLimits));
 
 const EVERY_MS = 3000;
 const TYPES = "job_created,job_claimed,job_completed,job_failed";
@@ -62,6 +66,7 @@ export function Queues() {
       cell: (queue) => (
         <>
           <a href={href("queues", queue.name)}>{queue.name}</a> <Flag paused={queue.paused} />
+          {queue.broken && <span class="flag bad-word"><Icon name="failed" />broken</span>}
         </>
       ),
     },
@@ -115,6 +120,64 @@ function editDefaults(queue: Queue, done: () => void) {
   });
 }
 
+const path = (queue: Queue) => `v1/queues/${encodeURIComponent(queue.name)}`;
+
+// Setting a queue's limits makes it whole, also those it has.
+function mend(queue: Queue, done: () => void) {
+  ask({
+    title: `Mend ${queue.name} now?`,
+    text: "Its jobs start at once, as fast as its limits let them. If they fail, it breaks again.",
+    yes: "Mend it",
+    send: async () => {
+      // As they stand now: another may have changed them since this was read.
+      const { queues } = await get<{ queues: Queue[] }>("v1/queues");
+      const stands = queues.find((found) => found.name === queue.name) ?? queue;
+      await put(path(queue), { ...(stands.defaults as object), flow: stands.flow ?? {} });
+      done();
+      return `${queue.name} is mended`;
+    },
+  });
+}
+
+function letGo(queue: Queue, done: () => void) {
+  ask({
+    title: `Let ${queue.name} go?`,
+    text: "Its jobs start again at once; keys that are held for themselves stay so. What asked to slow down may ask again.",
+    yes: "Let it go",
+    send: async () => {
+      await post(`${path(queue)}/lanes/release`, {});
+      done();
+      return `${queue.name} goes on`;
+    },
+  });
+}
+
+// Why nothing of the queue starts, although nobody paused it.
+function Stopped({ queue, done }: { queue: Queue; done: () => void }) {
+  const { broken, held_until: held } = queue;
+  const isAhead = (at: string) => Date.parse(at) > tick.value;
+  return (
+    <>
+      {broken && (
+        <div class="blocked with-act">
+          <p>
+            <strong>It broke <Ago at={broken.at} />: </strong>
+            {`${many(Number(broken.failed))} of ${many(Number(broken.ended))} attempts failed. `}
+            {isAhead(broken.until) ? <>Nothing starts; it tries again <Ago at={broken.until} />, one job at a time until one succeeds.</> : "One job at a time is tried until one succeeds."}
+          </p>
+          {may("operator") && <button type="button" onClick={() => mend(queue, done)}>Mend now</button>}
+        </div>
+      )}
+      {held && isAhead(held) && (
+        <div class="blocked with-act">
+          <p><strong>It is held: </strong>a job was asked to slow down. Nothing starts; it goes on <Ago at={held} />.</p>
+          {may("operator") && <button type="button" onClick={() => letGo(queue, done)}>Let go</button>}
+        </div>
+      )}
+    </>
+  );
+}
+
 export function OneQueue({ id }: { id: string }) {
   const read = useReading(readQueues, EVERY_MS, []);
   useFeed("v1/feed", { params: { queue: id, type: TYPES }, onEvents: useSoon(read.look, 1000) }, [id]);
@@ -128,23 +191,9 @@ export function OneQueue({ id }: { id: string }) {
   if (!found) return <><p>{back}</p><Trouble problem={read.problem.value} again={read.look} /></>;
   if (!queue) return <>{back}<Empty isPage title="There is no such queue" text="A queue is there while it holds jobs or has settings." /></>;
   const workers = found.workers.filter((worker) => worker.queues.includes(id));
-  return (
+  const isEdited = may("operator") && params.value.get("edit") === "limits";
+  const body = (
     <>
-      {back}
-      <Page
-        title={queue.name}
-        note={<Flag paused={queue.paused} />}
-        acts={
-          <>
-            <a class="button" href={href("jobs", "", { queue: queue.name })}>
-              Its jobs
-            </a>
-            {may("operator") && <button type="button" onClick={() => editDefaults(queue, read.look)}>Defaults</button>}
-            {may("operator") && <PauseButton queue={queue} done={read.look} />}
-          </>
-        }
-      >
-        <Trouble problem={read.problem.value} again={read.look} />
         <div class="tiles">
           <Tile name="due" value={due(queue)} />
           <Tile name="oldest" value={queue.oldest_due_at ? <Ago at={queue.oldest_due_at} /> : "–"} />
@@ -174,6 +223,29 @@ export function OneQueue({ id }: { id: string }) {
             <Facts rows={[["mode", queue.mode], ["defaults", defaults(queue.defaults as Record<string, unknown>) || "none"], ["paused", queue.paused && <><Ago at={queue.paused.at} />{` by ${queue.paused.by}`}</>]]} />
           </Panel>
         </div>
+        <QueueLimits queue={queue} />
+    </>
+  );
+  return (
+    <>
+      {back}
+      <Page
+        title={queue.name}
+        note={<Flag paused={queue.paused} />}
+        acts={
+          <>
+            <a class="button" href={href("jobs", "", { queue: queue.name })}>
+              Its jobs
+            </a>
+            {may("operator") && <button type="button" onClick={() => editDefaults(queue, read.look)}>Defaults</button>}
+            {may("operator") && !isEdited && <a class="button" href={changed({ edit: "limits" })}>Limits</a>}
+            {may("operator") && <PauseButton queue={queue} done={read.look} />}
+          </>
+        }
+      >
+        <Trouble problem={read.problem.value} again={read.look} />
+        <Stopped queue={queue} done={read.look} />
+        {isEdited ? <LimitEditor queue={queue} done={read.look} /> : body}
       </Page>
     </>
   );

@@ -3,9 +3,10 @@
 import { get, now, onceKey, post, remove, type Calendar, type Job, type Schedule, type Trigger } from "../base/api.ts";
 import { duration, full, hour } from "../base/clock.ts";
 import { JsonBox } from "../base/json.tsx";
+import { later } from "../base/later.tsx";
 import { useFeed, useReading, useSoon } from "../base/live.ts";
 import { Ago, Empty, Icon } from "../base/parts.tsx";
-import { href } from "../base/route.ts";
+import { changed, href, params } from "../base/route.ts";
 import { may } from "../base/session.ts";
 import { word } from "../base/status.ts";
 import { many, short } from "../base/text.ts";
@@ -13,6 +14,11 @@ import { atOnce } from "./acts.tsx";
 import { Facts, Flag, JobLink, Page, Panel, Pill, Table, Trouble, type Column } from "./bits.tsx";
 import { ticks } from "./chart.tsx";
 import { ask } from "./dialog.tsx";
+
+const ScheduleEditor = later(() => import("../edit/edit.tsx").then((edit) => edit.ScheduleEditor));
+
+// Whether somebody who may is writing.
+const isEdited = () => may("operator") && params.value.get("edit") === "schedule";
 
 const EVERY_MS = 5000;
 const NEXT = 10;
@@ -151,9 +157,10 @@ export function Schedules() {
     ...(may("operator") ? [{ name: "", isNumber: true, cell: (schedule: Schedule) => <Buttons schedule={schedule} done={read.look} /> }] : []),
   ];
   return (
-    <Page title="Schedules">
+    <Page title="Schedules" acts={may("operator") && !isEdited() && <a class="button" href={changed({ edit: "schedule" })}>New schedule</a>}>
       <Trouble problem={read.problem.value} again={read.look} />
-      {found?.schedules.length === 0 && <Empty title="No schedules" text="Make one, and it fires on whichever server leads:" command="windlass schedules put nightly --cron '0 2 * * *' --timezone Europe/Berlin --kind report.build" />}
+      {isEdited() && <ScheduleEditor schedule={null} done={read.look} />}
+      {found?.schedules.length === 0 && !isEdited() && <Empty title="No schedules" text="Make one, and it fires on whichever server leads:" command="windlass schedules put nightly --cron '0 2 * * *' --timezone Europe/Berlin --kind report.build" />}
       {found && found.schedules.length > 0 && <Table caption="schedules" rows={found.schedules} keyOf={(schedule) => schedule.name} columns={columns} />}
       {ahead && ahead.schedules.length > 0 && <NextDay calendar={ahead} />}
       {found && found.triggers.length > 0 && (
@@ -199,9 +206,10 @@ export function OneSchedule({ id }: { id: string }) {
         <Page
           title={found.schedule.name}
           note={<Flag paused={found.schedule.paused} />}
-          acts={may("operator") && <><Buttons schedule={found.schedule} done={read.look} /><button type="button" class="danger" onClick={() => forget(found.schedule)}>Remove</button></>}
+          acts={may("operator") && <><Buttons schedule={found.schedule} done={read.look} />{!isEdited() && <a class="button" href={changed({ edit: "schedule" })}>Change</a>}<button type="button" class="danger" onClick={() => forget(found.schedule)}>Remove</button></>}
         >
           {found.schedule.broken && <p class="blocked"><strong>It does not fire: </strong>{found.schedule.broken}</p>}
+          {isEdited() && <ScheduleEditor schedule={found.schedule} done={read.look} />}
           <div class="columns">
             <div>
               <Panel title="Last" note={<Outcomes jobs={found.jobs} />}>
@@ -225,7 +233,7 @@ export function OneSchedule({ id }: { id: string }) {
                     <li key={at}><span>{full(at)}</span> <span class="muted"><Ago at={at} /></span></li>
                   ))}
                 </ol>
-                {found.schedule.paused && <p class="muted">It is paused: these are the slots it would have.</p>}
+                {found.schedule.paused && <p class="muted">It is paused: nothing fires until it is resumed.</p>}
               </Panel>
               <Panel title="Facts">
                 <Facts
