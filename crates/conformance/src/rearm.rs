@@ -25,6 +25,7 @@ macro_rules! rearm_laws {
             what_was_erased_or_has_children_stays_out,
             a_purged_upstream_job_counts_as_it_was_learned,
             a_repeated_redrive_brings_nothing_back_twice,
+            successors_that_are_sent_twice_are_made_once,
             a_middle_job_is_cancelled_redriven_and_forked,
             a_flow_and_a_job_of_it_are_cancelled_at_once,
             a_redrive_racing_the_end_of_another_predecessor,
@@ -337,6 +338,37 @@ pub async fn a_repeated_redrive_brings_nothing_back_twice(bed: Bed) {
     assert_eq!(bed.redrives(redrive(jobs[0]), at(0)).await, Err(Refusal::NotFinished(Status::Pending)));
     for before in before {
         bed.is_unchanged(&before).await;
+    }
+}
+
+/// F12, F14: a lost answer is asked for again at any time, also when the job before them has ended, came back or is gone.
+pub async fn successors_that_are_sent_twice_are_made_once(bed: Bed) {
+    let a = bed.a_job(at(0)).await;
+    let one = after(&bed, &[(a, On::Success)]);
+    let two = after(&bed, &[(a, On::Finished), (one.id, On::Finished)]);
+    let ids = [one.id, two.id];
+    let sends = async || {
+        let sent = bed.enqueue_all(vec![one.clone(), two.clone()], at(0)).await;
+        assert_eq!(sent.iter().map(|sent| sent.id).collect::<Vec<_>>(), ids);
+        sent.iter().filter(|sent| sent.existed).count()
+    };
+    let both = together([0, 1].map(|_| {
+        let (bed, jobs) = (bed.clone(), vec![one.clone(), two.clone()]);
+        async move { bed.enqueue_all(jobs, at(0)).await.iter().filter(|sent| sent.existed).count() }
+    }));
+    let mut existed = both.await;
+    existed.sort_unstable();
+    assert_eq!((existed, bed.row(a).await.dependents), (vec![0, 2], 2), "one of the two makes both");
+    ends(&bed, a, Status::Failed).await;
+    assert_eq!(sends().await, 2);
+    assert!(is_skipped(&bed, ids[0]).await && is_due(&bed, ids[1]).await);
+    comes_back(&bed, a).await;
+    assert_eq!((sends().await, bed.row(a).await.dependents), (2, 1));
+    ends(&bed, a, Status::Completed).await;
+    purges(&bed, a).await;
+    assert_eq!(sends().await, 2);
+    for job in ids {
+        ends(&bed, job, Status::Completed).await;
     }
 }
 
