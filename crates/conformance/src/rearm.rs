@@ -5,7 +5,7 @@ use crate::{Bed, Racer, at, completes, fork, key, redrive, stop, together};
 use windlass_core::flow::{Join, On};
 use windlass_core::unique::{Policy, Scope};
 use windlass_core::{Answer, Done, EventKind, JobId, NewJob, Refusal, Status, Unique, WaitFor};
-use windlass_store::{Claimed, Erase, Purge};
+use windlass_store::{Claimed, Erase, Purge, StoreError};
 
 /// This module's laws, as tests.
 #[macro_export]
@@ -91,7 +91,11 @@ pub async fn what_was_skipped_waits_again(bed: Bed) {
         EventKind::JobRearmed(d) => Some((d.redriven, d.upstream.clone())),
         _ => None,
     });
-    assert_eq!(rearmed, Some((jobs[0], vec![jobs[1]])), "it names who brought it back, and what it waits for");
+    assert_eq!(
+        rearmed,
+        Some((jobs[0], vec![jobs[1]])),
+        "it names who brought it back, and what it waits for"
+    );
 }
 
 /// F14
@@ -224,7 +228,11 @@ pub async fn a_flow_counts_what_comes_back(bed: Bed) {
     let far = outside.id;
     bed.enqueue_all(vec![open, outside], at(0)).await;
     ends(&bed, jobs[0], Status::Failed).await;
-    assert_eq!((bed.row(id).await.children, bed.row(other).await.children), (1, 1), "only the seals are left");
+    assert_eq!(
+        (bed.row(id).await.children, bed.row(other).await.children),
+        (1, 1),
+        "only the seals are left"
+    );
     comes_back(&bed, jobs[0]).await;
     assert_eq!((bed.row(id).await.children, bed.row(other).await.children), (5, 2));
     let types = bed.types(other).await;
@@ -440,9 +448,9 @@ pub async fn a_flow_and_a_job_of_it_are_cancelled_at_once(bed: Bed) {
 /// A redrive, asked again while another transaction is in its way.
 async fn redrives(bed: Bed, job: JobId) -> Answer {
     loop {
-        match bed.redrives(redrive(job), at(0)).await {
-            Err(Refusal::Busy) => {}
-            answer => return answer,
+        match bed.store.redrive(redrive(job), at(0)).await {
+            Err(StoreError::Busy(_)) => {}
+            answer => return answer.expect("the store answers"),
         }
     }
 }

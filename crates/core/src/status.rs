@@ -142,7 +142,12 @@ pub const TRANSITIONS: &[Transition] = &[
         &[Pending],
         "operator verb: generation + 1, older leases dead",
     ),
-    row("rearm", &[Cancelled], &[Waiting], "skipped because of a job that is redriven: it waits for that again"),
+    row(
+        "rearm",
+        &[Cancelled],
+        &[Waiting],
+        "skipped because of a job that is redriven: it waits for that again",
+    ),
 ];
 
 /// Whether the table lets a job go from one status to another. Staying is not a transition.

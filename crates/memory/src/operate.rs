@@ -52,7 +52,7 @@ impl State {
     /// Finds the jobs behind one that is redriven which may come back with it.
     fn look_behind(&self, behind: &mut Behind, now: Timestamp) {
         loop {
-            let next = behind.next();
+            let next = behind.to_look_at();
             if next.is_empty() {
                 break;
             }

@@ -33,7 +33,8 @@ impl Tx<'_> {
             Verdict::Already(version) => return Ok(Ok(Done::Already(version))),
             Verdict::Step(step) => *step,
         };
-        let log = if Behind::is_possible(&job) { self.graph_logs(vec![uuid(job.id)]).await? } else { Vec::new() };
+        let log =
+            if Behind::is_possible(&job) { self.graph_logs(vec![uuid(job.id)]).await? } else { Vec::new() };
         let mut behind = Behind::of(&job, &log);
         behind.takes_key(granted!(self.key_again(&job, created, request.payload.as_ref(), now).await?));
         self.look_behind(&mut behind, now).await?;
@@ -63,7 +64,7 @@ impl Tx<'_> {
     /// are.
     async fn look_behind(&self, behind: &mut Behind, now: Timestamp) -> Tried<()> {
         loop {
-            let next = behind.next();
+            let next = behind.to_look_at();
             if next.is_empty() {
                 break;
             }
@@ -109,7 +110,9 @@ impl Tx<'_> {
         brought: Option<&Payload>,
         now: Timestamp,
     ) -> Tried<Result<Option<(UniqueKey, Hold)>, Refusal>> {
-        let Some((facts, first)) = created.filter(|_| job.unique_policy.is_some()) else { return Ok(Ok(None)) };
+        let Some((facts, first)) = created.filter(|_| job.unique_policy.is_some()) else {
+            return Ok(Ok(None));
+        };
         let payload = self.payload_now(job, first).await?;
         let Some(unique) = &facts.unique else { return Ok(Ok(None)) };
         // Not locked: what is decided on it is checked when the key is taken.

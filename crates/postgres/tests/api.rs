@@ -13,7 +13,9 @@ use windlass_conformance::{
 use windlass_core::backoff::Backoff;
 use windlass_core::lane::{Full, LaneMode, LaneRule, Lanes};
 use windlass_core::unique::{Policy, Scope};
-use windlass_core::{EventKind, Facts, JobId, LeaseMs, Payload, QueueLimits, RunAt, Status, Timestamp, Unique};
+use windlass_core::{
+    EventKind, Facts, JobId, LeaseMs, Payload, QueueLimits, RunAt, Status, Timestamp, Unique,
+};
 use windlass_postgres::Options;
 use windlass_store::Claimed;
 
@@ -919,10 +921,7 @@ async fn lanes(bed: &Bed, each: LaneRule) {
         name: name("default"),
         defaults: windlass_core::QueueDefaults::default(),
         mode: None,
-        flow: Some(QueueLimits {
-            lanes: Some(Lanes { each, ..Lanes::default() }),
-            ..QueueLimits::default()
-        }),
+        flow: Some(QueueLimits { lanes: Some(Lanes { each, ..Lanes::default() }), ..QueueLimits::default() }),
         actor: windlass_core::Actor::api(),
     };
     bed.store.put_queue(put, None).await.expect("the store answers").expect("it is set");
@@ -982,11 +981,13 @@ fn a_full_lane_refuses_and_drops_in_sql() {
         assert!(get::<Option<Uuid>>(&hand, sql).await.is_some(), "nobody waits any more");
         // What cannot be kept in somebody's transaction is refused by name.
         run(&hand, "BEGIN ISOLATION LEVEL REPEATABLE READ").await;
-        let (state, said) = ask::<Uuid>(&hand, "SELECT windlass.enqueue('work', key => 'acme')").await.expect_err("stale");
+        let (state, said) =
+            ask::<Uuid>(&hand, "SELECT windlass.enqueue('work', key => 'acme')").await.expect_err("stale");
         assert_eq!((state.as_str(), said.contains("read committed")), ("WL005", true), "{said}");
         run(&hand, "ROLLBACK").await;
         lanes(&bed, LaneRule { mode: Some(LaneMode::Newest), ..LaneRule::default() }).await;
-        let (state, said) = ask::<Uuid>(&hand, "SELECT windlass.enqueue('work', key => 'acme')").await.expect_err("newest");
+        let (state, said) =
+            ask::<Uuid>(&hand, "SELECT windlass.enqueue('work', key => 'acme')").await.expect_err("newest");
         assert_eq!((state.as_str(), said.contains("newest")), ("WL005", true), "{said}");
         invariants::check(&bed).await;
     });

@@ -58,7 +58,7 @@ impl Tx<'_, '_> {
     /// Finds the jobs behind one that is redriven which may come back with it.
     fn look_behind(&self, behind: &mut Behind, now: Timestamp) -> Tried<()> {
         loop {
-            let next = behind.next();
+            let next = behind.to_look_at();
             if next.is_empty() {
                 break;
             }
@@ -96,7 +96,9 @@ impl Tx<'_, '_> {
         brought: Option<&Payload>,
         now: Timestamp,
     ) -> Tried<Result<Option<(UniqueKey, Hold)>, Refusal>> {
-        let Some((facts, first)) = created.filter(|_| job.unique_policy.is_some()) else { return Ok(Ok(None)) };
+        let Some((facts, first)) = created.filter(|_| job.unique_policy.is_some()) else {
+            return Ok(Ok(None));
+        };
         let payload = self.payload_now(job, first)?;
         let Some(unique) = &facts.unique else { return Ok(Ok(None)) };
         let held = self.hold(&unique.scope, &unique.key)?;

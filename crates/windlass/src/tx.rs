@@ -266,6 +266,10 @@ async fn send_in<X: Transaction>(
                 "must be left out inside a transaction of your own; enqueue such jobs after its commit";
             return Err(invalid(Invalid::new("after", "given", limit)).into());
         }
+        if job.debounce().is_some() {
+            let limit = "cannot be given in a transaction of one's own; enqueue the job without in_tx";
+            return Err(invalid(Invalid::new("debounce", "given", limit)).into());
+        }
         // The horizon of a run time is ten years: any clock can tell.
         job.check(now).and_then(|()| client.inner.limits.check_job(job)).map_err(invalid)?;
     }
@@ -294,7 +298,10 @@ fn refusal(jobs: &[NewJob], refused: Refused) -> Error {
             let full = jobs.iter().enumerate().find(|(_, job)| refused.message.contains(&job.id.to_string()));
             // `lane_full: 5 jobs of key …`
             let waiting = refused.message.split_whitespace().nth(1).and_then(|n| n.parse().ok());
-            match (full.and_then(|(index, job)| Some((index, &job.facts.queue, job.facts.key.as_ref()?))), waiting) {
+            match (
+                full.and_then(|(index, job)| Some((index, &job.facts.queue, job.facts.key.as_ref()?))),
+                waiting,
+            ) {
                 (Some((index, queue, key)), Some(waiting)) => {
                     let (queue, key) = (queue.clone(), key.clone());
                     refusal(index, Refusal::LaneFull { queue, key, waiting })

@@ -10,7 +10,8 @@ use std::fmt::Debug;
 use windlass_core::decide::Cancel as Wish;
 use windlass_core::limits::LEASE_MAX_MS;
 use windlass_core::{
-    Actor, Done, JobId, Name, NewJob, Outcome, Payload, QueueLimits, Refusal, Status, Timestamp, Token, Version,
+    Actor, Done, JobId, Name, NewJob, Outcome, Payload, QueueLimits, Refusal, Status, Timestamp, Token,
+    Version,
 };
 use windlass_store::{Cancel, Enqueue, Enqueued, Settle, SettleItem, Signal};
 

@@ -9,8 +9,8 @@ use windlass_core::flow::{Edge, FLOW_KIND, Flow, Graph, Join, On};
 use windlass_core::unique::{Debounce, Policy, Scope};
 use windlass_core::wait::LinkToken;
 use windlass_core::{
-    ApprovalId, Backoff, Event, EventKind, Facts, FeedCursor, JobId, Key, LeaseMs, Name, NewJob, Payload, RunAt, Secret,
-    Timestamp, Token, Unique, Version, Who,
+    ApprovalId, Backoff, Event, EventKind, Facts, FeedCursor, JobId, Key, LeaseMs, Name, NewJob, Payload,
+    RunAt, Secret, Timestamp, Token, Unique, Version, Who,
 };
 use windlass_store::{Now, ReadFeed, Restore, Store, StoreResult};
 

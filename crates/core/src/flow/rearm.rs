@@ -1,6 +1,6 @@
 //! A redrive within a graph: jobs that were skipped because of the one that comes back wait for it again.
 //!
-//! A store follows the edges from the job that is redriven ([`Behind::of`], [`Behind::next`], [`Behind::found`]), says which
+//! A store follows the edges from the job that is redriven ([`Behind::of`], [`Behind::to_look_at`], [`Behind::found`]), says which
 //! unique keys are free ([`Behind::needs_key`]), locks the rows that [`Behind::rows`] names, and writes what
 //! [`Behind::back`] answers.
 
@@ -112,7 +112,7 @@ impl Behind {
     }
 
     /// The jobs to look at next, each of which is given to [`Behind::found`] if it is there. Empty when all were looked at.
-    pub fn next(&mut self) -> Vec<JobId> {
+    pub fn to_look_at(&mut self) -> Vec<JobId> {
         std::mem::take(&mut self.next).into_iter().collect()
     }
 
@@ -175,7 +175,8 @@ impl Behind {
         let mut left: BTreeMap<JobId, usize> = BTreeMap::new();
         let mut behind: BTreeMap<JobId, Vec<JobId>> = BTreeMap::new();
         for (id, skipped) in &self.skipped {
-            let upstream = skipped.awaits.iter().map(|edge| edge.job).filter(|job| self.skipped.contains_key(job));
+            let upstream =
+                skipped.awaits.iter().map(|edge| edge.job).filter(|job| self.skipped.contains_key(job));
             let mut count = 0;
             for job in upstream {
                 behind.entry(job).or_default().push(*id);
@@ -217,7 +218,8 @@ impl Behind {
         families.extend(redriven.parent_id.map(|parent| (parent, vec![redriven.id])));
         for id in self.in_order() {
             let Some(skipped) = self.skipped.get(&id) else { continue };
-            let Some(left) = still_awaited(skipped, |job| rows.get(job)).filter(|left| !left.is_empty()) else {
+            let Some(left) = still_awaited(skipped, |job| rows.get(job)).filter(|left| !left.is_empty())
+            else {
                 continue;
             };
             let upstream = left.iter().map(|edge| edge.job).collect();
@@ -250,7 +252,10 @@ impl Behind {
 }
 
 /// What a skipped job would wait for if it came back. None if a reason to skip it is left.
-fn still_awaited<'s, 'r>(skipped: &'s Skipped, row: impl Fn(JobId) -> Option<&'r Job>) -> Option<Vec<&'s Edge>> {
+fn still_awaited<'s, 'r>(
+    skipped: &'s Skipped,
+    row: impl Fn(JobId) -> Option<&'r Job>,
+) -> Option<Vec<&'s Edge>> {
     let mut left = Vec::new();
     for edge in &skipped.awaits {
         match row(edge.job).map(|job| job.status) {
@@ -280,5 +285,63 @@ impl Moved<'_> {
         self.moved.insert(id, step.job.clone());
         self.steps.push(step);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flow::{Graph, On, upstream_ended};
+    use crate::job::{Facts, NewJob};
+    use crate::name::Name;
+
+    fn id(n: u8) -> JobId {
+        JobId::from_parts(Timestamp::from_micros(0), [n; 8])
+    }
+
+    /// A job that waits for others, with its log.
+    fn job(n: u8, after: &[(u8, On)]) -> (Job, Vec<Event>) {
+        let mut facts = Facts::new(Name::word("work"), Name::word("default"));
+        let after = after.iter().map(|(n, on)| Edge { job: id(*n), on: *on, name: None }).collect();
+        facts.graph = Some(Box::new(Graph { after, ..Graph::default() }));
+        let new = NewJob { id: id(n), facts, payload: None, parent_token: None };
+        let created = new.created(&Actor::engine(), Timestamp::from_micros(0));
+        (Job::created(&created).unwrap(), vec![created])
+    }
+
+    fn then(job: &mut (Job, Vec<Event>), step: Move) {
+        job.0 = step.job;
+        job.1.push(step.event);
+    }
+
+    /// F14: also where ids do not grow along the edges, as those that callers bring may.
+    #[test]
+    fn jobs_are_decided_after_those_they_wait_for() {
+        let now = Timestamp::from_micros(1);
+        let mut top = job(9, &[]);
+        let mut middle = job(5, &[(9, On::Success)]);
+        let mut alert = job(1, &[(9, On::Success), (5, On::Failure)]);
+        let dependents = [(5, On::Success), (1, On::Success)].map(|(n, on)| Dependent { job: id(n), on });
+        let linked = gains(&top.0, dependents.to_vec(), &Actor::engine(), now);
+        then(&mut top, linked);
+        for skipped in [&mut middle, &mut alert] {
+            let step = upstream_ended(&skipped.0, On::Success, id(9), Status::Failed, now).unwrap();
+            then(skipped, step);
+        }
+        let redriven = EventKind::JobRedriven(event::Redriven { due_at: now, from_start: false });
+        let redriven = Move::new(&top.0, now, Actor::engine(), redriven).done().job;
+        let mut behind = Behind::of(&top.0, &top.1);
+        assert_eq!(behind.to_look_at(), [id(1), id(5)]);
+        behind.found(&alert.0, &alert.1);
+        behind.found(&middle.0, &middle.1);
+        assert!(behind.to_look_at().is_empty() && behind.rows().len() == 2);
+        let rows = [&alert.0, &middle.0];
+        let row = |wanted| rows.into_iter().find(|job| job.id == wanted);
+        assert!(behind.is_current(row));
+        let back = behind.back(&redriven, row, &Actor::engine(), now);
+        let waits: Vec<_> = back.steps.iter().map(|step| (step.job.id, step.job.children)).collect();
+        // The alert waits for both: the middle job, which it wants to fail, runs again.
+        assert_eq!(waits[..2], [(id(5), 1), (id(1), 2)]);
+        assert_eq!(waits[2..].iter().map(|(job, _)| *job).collect::<Vec<_>>(), [id(5), id(9)]);
     }
 }
