@@ -431,7 +431,7 @@ fn a_redrive_waits_for_no_locked_predecessor() {
     });
 }
 
-/// F15, F18: a lane whose backlog an open transaction counts in is busy for other producers of that key, and for nobody else.
+/// F18: a lane whose backlog an open transaction counts in is busy for other producers of that key, and for nobody else.
 #[test]
 fn a_lane_of_an_open_transaction_is_busy_for_its_producers_alone() {
     wait_for(async {
