@@ -5,6 +5,7 @@
 -- Re-created like guard.sql. Errors have SQLSTATEs of their own, class WL.
 --   WL005 invalid value   WL006 no such job   WL007 the job has finished   WL008 not leased   WL009 lease expired
 --   WL010 lease mismatch  WL011 event key used for something else  WL012 the id is taken: job_exists
+--   WL015 as many jobs of the key wait as may: lane_full
 
 -- A UUID of version 7, for servers before 18.
 CREATE OR REPLACE FUNCTION windlass.uuidv7() RETURNS uuid LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
@@ -95,14 +96,71 @@ CREATE OR REPLACE FUNCTION windlass.fingerprint(payload json, payload_bytes byte
     decode(repeat('00', 32), 'hex'))
 $$;
 
+-- The number of the lane of a key. A second copy of `Lane::of` in core/src/lane.rs.
+CREATE OR REPLACE FUNCTION windlass.lane_of(key text) RETURNS bigint LANGUAGE sql IMMUTABLE STRICT AS $$
+  SELECT greatest((('x' || encode(substr(sha256(convert_to(key, 'UTF8')), 1, 8), 'hex'))::bit(64) >> 1)::bigint, 1)
+$$;
+
+-- What the rules of a lane ask of a job that comes. Where they ask something the lane is locked until the transaction ends:
+-- nobody else adds to it meanwhile. A second copy of `QueueLimits::entry` in core/src/lane/rule.rs. The newest of a key
+-- takes the place of the others nowhere here: that would keep their rows locked for as long as somebody's transaction is
+-- open, and workers could neither renew nor end them.
+CREATE OR REPLACE FUNCTION windlass.enter_lane(queue text, key text, OUT backlog bigint, OUT drops boolean)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+  lanes jsonb := (SELECT q.flow::jsonb -> 'lanes' FROM windlass.queues q WHERE q.name = queue);
+  own jsonb := lanes -> 'keys' -> key;
+BEGIN
+  IF coalesce(own ->> 'mode', lanes ->> 'mode') = 'newest' THEN
+    RAISE EXCEPTION 'key is %: in queue % the newest job of a key takes the place of the others, % enqueue it without one',
+      quote_literal(left(key, 60)), queue, 'which a transaction of one''s own cannot do;' USING ERRCODE = 'WL005';
+  END IF;
+  backlog := coalesce(own ->> 'backlog', lanes ->> 'backlog')::bigint;
+  drops := coalesce(own ->> 'full', lanes ->> 'full', 'refuse') = 'drop';
+  IF backlog IS NULL THEN
+    RETURN;
+  ELSIF current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+    RAISE EXCEPTION 'key is %: queue % has a backlog for its keys, which is counted at read committed only',
+      quote_literal(left(key, 60)), queue USING ERRCODE = 'WL005';
+  END IF;
+  PERFORM pg_advisory_xact_lock(hashtextextended(queue, windlass.lane_of(key)));
+END $$;
+
+-- Whether a job may enter a lane that is locked; else it is refused, or left out. A second copy of `Planner::enters` in
+-- core/src/enqueue/entry.rs. It counts in a statement of its own, after the lock was given.
+CREATE OR REPLACE FUNCTION windlass.enters(queue text, key text, job uuid, backlog bigint, drops boolean) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+  lane bigint := windlass.lane_of(key);
+  waiting bigint;
+BEGIN
+  SELECT count(*) INTO waiting FROM (
+    SELECT 1 FROM generate_series(:PRIORITY_MIN, :PRIORITY_MAX) level (priority) CROSS JOIN LATERAL (
+      SELECT l.id, l.due_at FROM windlass.line l
+      WHERE l.queue = queue AND l.priority = level.priority AND l.lane IS NOT NULL AND l.lane = lane
+      ORDER BY l.due_at, l.id OFFSET 0
+    ) l CROSS JOIN LATERAL (
+      SELECT 1 FROM windlass.jobs j
+      WHERE j.id = l.id AND j.due_at = l.due_at AND j.status NOT IN ('running', 'assigned') OFFSET 0
+    ) j LIMIT backlog
+  ) w;
+  IF waiting >= backlog AND NOT drops THEN
+    RAISE EXCEPTION 'lane_full: % jobs of key % wait in queue %, as many as may; job % was not enqueued', waiting,
+      quote_literal(left(key, 60)), queue, job USING ERRCODE = 'WL015';
+  END IF;
+  RETURN waiting < backlog;
+END $$;
+
 -- Enqueues a job for somebody, and says whether it was there already and has another payload. A repeat by its id is
 -- answered where that is asked for, and else refused.
 CREATE OR REPLACE FUNCTION windlass.enqueue_one(
   actor text, repeatable boolean, kind text, payload json, queue text, priority int, run_at timestamptz, delay interval,
   max_retries int, timeout interval, lease interval, grace interval, backoff jsonb, agent_id text, metadata jsonb,
   tags text[], unique_key text, unique_by text, unique_scope text, unique_policy text, unique_ttl interval,
-  parent_id uuid, job_id uuid, payload_bytes bytea, notify boolean,
-  OUT id uuid, OUT existed boolean, OUT payload_differs boolean
+  parent_id uuid, job_id uuid, payload_bytes bytea, notify boolean, key text, cost int,
+  OUT id uuid, OUT existed boolean, OUT payload_differs boolean, OUT dropped boolean
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
@@ -121,10 +179,15 @@ DECLARE
   known windlass.job_events;
   parent windlass.jobs;
   facts jsonb;
+  lane bigint := windlass.lane_of(key);
+  backlog bigint;
+  drops boolean;
 BEGIN
   id := job;
   existed := false;
   payload_differs := false;
+  dropped := false;
+  cost := coalesce(cost, 1);
   priority := coalesce(priority, 0);
   max_retries := coalesce(max_retries, :MAX_RETRIES_DEFAULT);
   unique_policy := coalesce(unique_policy, 'succeeded');
@@ -144,7 +207,13 @@ BEGIN
     windlass.check_depth('payload', payload),
     windlass.check_within('metadata', octet_length(metadata::text), 0, :METADATA_MAX_BYTES),
     windlass.check_within('agent_id', octet_length(agent_id), 1, :ID_TEXT_MAX_BYTES),
-    windlass.check_within('unique_ttl', windlass.ms(unique_ttl), 1, :HORIZON_MS);
+    windlass.check_within('unique_ttl', windlass.ms(unique_ttl), 1, :HORIZON_MS),
+    windlass.check_within('key', octet_length(key), 1, :KEY_MAX_BYTES),
+    windlass.check_within('cost', cost, 1, :COST_MAX);
+  IF key LIKE 'windlass:%' THEN
+    RAISE EXCEPTION 'key is %: must not start with windlass:, which is the engine''s own', quote_literal(left(key, 60))
+      USING ERRCODE = 'WL005';
+  END IF;
   IF due NOT BETWEEN at - interval ':HORIZON_MS milliseconds'
     AND at + interval ':HORIZON_MS milliseconds' THEN
     RAISE EXCEPTION 'run_at is %: must be within ten years', due USING ERRCODE = 'WL005';
@@ -192,9 +261,14 @@ BEGIN
     'max_retries', max_retries, 'timeout_ms', windlass.ms(timeout), 'lease_ms', windlass.ms(lease),
     'grace_ms', coalesce(windlass.ms(grace), 0), 'backoff', own_backoff, 'agent_id', agent_id, 'parent_id', parent_id,
     'tags', tags, 'unique', CASE WHEN scope IS NOT NULL
-      THEN jsonb_build_object('scope', scope, 'key', unique_key, 'policy', policy) END));
+      THEN jsonb_build_object('scope', scope, 'key', unique_key, 'policy', policy) END, 'key', key,
+    'cost', nullif(cost, 1)));
   IF metadata IS NOT NULL AND metadata <> '{}' THEN
     facts := facts || jsonb_build_object('metadata', metadata);
+  END IF;
+  -- Lanes before jobs, as the engine locks them.
+  IF key IS NOT NULL THEN
+    SELECT e.backlog, e.drops INTO backlog, drops FROM windlass.enter_lane(queue, key) e;
   END IF;
   SELECT * INTO parent FROM windlass.jobs j WHERE j.id = parent_id FOR UPDATE;
   IF repeatable THEN
@@ -208,6 +282,8 @@ BEGIN
       AND (known.detail::jsonb ? 'erased' OR (known.payload, known.is_json) IS NOT DISTINCT FROM (bytes, is_json)) THEN
       existed := true;
       RETURN;
+    ELSIF FOUND THEN
+      RAISE EXCEPTION 'job_exists: there is a job %; leave id out, or use a new one', job USING ERRCODE = 'WL012';
     END IF;
   END IF;
   -- A key that is taken is read and not locked: this transaction may stay open, and its holder must be able to end.
@@ -223,12 +299,20 @@ BEGIN
       payload_differs := holder.payload_hash <> hash;
       RETURN;
     END IF;
+    IF backlog IS NOT NULL AND NOT windlass.enters(queue, key, job, backlog, drops) THEN
+      dropped := true;
+      RETURN;
+    END IF;
     DELETE FROM windlass.job_keys k WHERE k.scope = scope_text AND k.key = unique_key AND k.expires_at <= at;
     INSERT INTO windlass.job_keys (scope, key, job_id, payload_hash, expires_at)
     VALUES (scope_text, unique_key, job, hash, at + windlass.ms(unique_ttl) * interval '1 millisecond')
     ON CONFLICT ON CONSTRAINT job_keys_pkey DO NOTHING;
     EXIT WHEN FOUND;
   END LOOP;
+  IF scope_text IS NULL AND backlog IS NOT NULL AND NOT windlass.enters(queue, key, job, backlog, drops) THEN
+    dropped := true;
+    RETURN;
+  END IF;
   IF parent_id IS NOT NULL AND parent.id IS NULL THEN
     RAISE EXCEPTION 'there is no job % to be the parent', parent_id USING ERRCODE = 'WL006';
   ELSIF parent.kind = 'windlass.flow' AND parent.finished_at IS NOT NULL THEN
@@ -240,15 +324,15 @@ BEGIN
   PERFORM set_config('windlass_guard.door', 'open', true);
   INSERT INTO windlass.jobs (id, queue, kind, priority, status, due_at, attempt, retries, max_retries, crashes, version,
     generation, progress, signals, children, parent_id, steps_from, unique_policy, timeout_ms, lease_ms, grace_ms, backoff,
-    meta_version, created_at, updated_at)
+    meta_version, lane, created_at, updated_at)
   VALUES (job, queue, kind, priority, 'pending', due, 0, 0, max_retries, 0, 1, 0, 0, 0, 0, parent_id, 0, policy_text,
     nullif(windlass.ms(timeout), 0), windlass.ms(lease), coalesce(windlass.ms(grace), 0), own_backoff::text,
-    CASE WHEN facts ? 'metadata' THEN 1 END, at, at)
+    CASE WHEN facts ? 'metadata' THEN 1 END, lane, at, at)
   ON CONFLICT ON CONSTRAINT jobs_pkey DO NOTHING;
   IF NOT FOUND THEN
     RAISE EXCEPTION 'job_exists: there is a job %; leave id out, or use a new one', job USING ERRCODE = 'WL012';
   END IF;
-  INSERT INTO windlass.line (queue, priority, due_at, id) VALUES (queue, priority, due, job);
+  INSERT INTO windlass.line (queue, priority, due_at, id, lane) VALUES (queue, priority, due, job, lane);
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail, is_json, payload, kind,
     agent_id, parent_id, tags)
   VALUES (job, 1, at, 'job_created', actor, 0, 0, facts::text, is_json, bytes, kind, agent_id, parent_id,
@@ -267,7 +351,7 @@ BEGIN
 END $$;
 
 -- Enqueues a job in the caller's own transaction, also from a trigger, and returns its id; with a unique key that is
--- taken, the id of the job that has it.
+-- taken, the id of the job that has it; null if it was left out, because as many jobs of its key wait as may.
 CREATE OR REPLACE FUNCTION windlass.enqueue(
   kind text, payload json DEFAULT NULL, queue text DEFAULT 'default', priority int DEFAULT 0,
   run_at timestamptz DEFAULT NULL, delay interval DEFAULT NULL, max_retries int DEFAULT :MAX_RETRIES_DEFAULT,
@@ -275,19 +359,28 @@ CREATE OR REPLACE FUNCTION windlass.enqueue(
   lease interval DEFAULT NULL, grace interval DEFAULT NULL, backoff jsonb DEFAULT NULL, agent_id text DEFAULT NULL,
   metadata jsonb DEFAULT NULL, tags text[] DEFAULT NULL, unique_key text DEFAULT NULL, unique_by text DEFAULT NULL,
   unique_scope text DEFAULT NULL, unique_policy text DEFAULT 'succeeded', unique_ttl interval DEFAULT NULL,
-  parent_id uuid DEFAULT NULL, id uuid DEFAULT NULL, payload_bytes bytea DEFAULT NULL, notify boolean DEFAULT false
+  parent_id uuid DEFAULT NULL, id uuid DEFAULT NULL, payload_bytes bytea DEFAULT NULL, notify boolean DEFAULT false,
+  key text DEFAULT NULL, cost int DEFAULT 1
 ) RETURNS uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+DECLARE
+  made record;
 BEGIN
-  RETURN (windlass.enqueue_one(windlass.sql_actor(), false, kind, payload, queue, priority, run_at, delay, max_retries,
+  made := windlass.enqueue_one(windlass.sql_actor(), false, kind, payload, queue, priority, run_at, delay, max_retries,
     timeout, lease, grace, backoff, agent_id, metadata, tags, unique_key, unique_by, unique_scope, unique_policy,
-    unique_ttl, parent_id, id, payload_bytes, notify)).id;
+    unique_ttl, parent_id, id, payload_bytes, notify, key, cost);
+  RETURN CASE WHEN NOT made.dropped THEN made.id END;
 END $$;
 
 -- Enqueues jobs of a library in the caller's own transaction, all or none: an array of objects whose fields are those of
 -- windlass.enqueue, durations in milliseconds, times in microseconds since 1970, payloads as text. Returns an answer each.
 CREATE OR REPLACE FUNCTION windlass.enqueue_many(jobs json, actor text, notify boolean) RETURNS json LANGUAGE sql
 SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
-  SELECT json_agg(json_build_object('id', a.id, 'existed', a.existed, 'payload_differs', a.payload_differs) ORDER BY j.n)
+  -- Lanes in the one order in which everybody locks them.
+  SELECT windlass.enter_lane(l.queue, l.key) FROM (
+    SELECT DISTINCT (job ->> 'queue') COLLATE "C" AS queue, (job ->> 'key') COLLATE "C" AS key
+    FROM json_array_elements(jobs) job WHERE job ->> 'key' IS NOT NULL ORDER BY 1, 2 OFFSET 0) l;
+  SELECT json_agg(json_build_object('id', a.id, 'existed', a.existed, 'payload_differs', a.payload_differs,
+    'dropped', a.dropped) ORDER BY j.n)
   FROM json_array_elements(jobs) WITH ORDINALITY j (job, n) CROSS JOIN LATERAL windlass.enqueue_one(
     actor, true, job ->> 'kind', (job ->> 'payload')::json, job ->> 'queue', (job ->> 'priority')::int,
     timestamptz 'epoch' + (job ->> 'run_at')::bigint * interval '1 microsecond',
@@ -296,7 +389,7 @@ SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
     (job ->> 'grace')::bigint * interval '1 millisecond', (job ->> 'backoff')::jsonb, job ->> 'agent_id',
     (job ->> 'metadata')::jsonb, ARRAY(SELECT json_array_elements_text(job -> 'tags')), job ->> 'unique_key', NULL,
     job ->> 'unique_scope', job ->> 'unique_policy', (job ->> 'unique_ttl')::bigint * interval '1 millisecond',
-    (job ->> 'parent_id')::uuid, (job ->> 'id')::uuid, NULL, notify) a
+    (job ->> 'parent_id')::uuid, (job ->> 'id')::uuid, NULL, notify, job ->> 'key', (job ->> 'cost')::int) a
 $$;
 
 

@@ -93,7 +93,7 @@ BEGIN
     CROSS JOIN LATERAL json_to_recordset(e.detail::json -> 'dependents') w (job uuid, "on" text)
     WHERE e.job_id = tell_dependents.job.id AND e.type = 'job_dependents_added' AND e.version > coalesce((
       SELECT max(r.version) FROM windlass.job_events r
-      WHERE r.job_id = tell_dependents.job.id AND r.type IN ('job_redriven', 'job_forked')), 0)
+      WHERE r.job_id = tell_dependents.job.id AND r.type IN ('job_redriven', 'job_rearmed', 'job_forked')), 0)
     ORDER BY w.job, e.version DESC
   LOOP
     SELECT * INTO d FROM windlass.jobs j
@@ -174,7 +174,7 @@ CREATE OR REPLACE FUNCTION windlass.is_legal(old text, new text) RETURNS boolean
     WHEN 'orphaned' THEN new IN ('assigned', 'running', 'cancelled')
     WHEN 'failed' THEN new IN ('pending')
     WHEN 'timed_out' THEN new IN ('pending')
-    WHEN 'cancelled' THEN new IN ('pending')
+    WHEN 'cancelled' THEN new IN ('pending', 'waiting')
     ELSE false END
 $$;
 
@@ -392,13 +392,13 @@ BEGIN
   -- The newest event that says where the job stands.
   SELECT * INTO last FROM windlass.job_events e WHERE e.job_id = job AND e.type IN ('job_created', 'job_claimed',
     'job_started', 'job_assigned', 'job_orphaned', 'job_completed', 'job_retried', 'job_released', 'job_failed',
-    'job_timed_out', 'job_waiting', 'job_cancelled', 'job_skipped', 'job_redriven', 'job_forked')
+    'job_timed_out', 'job_waiting', 'job_cancelled', 'job_skipped', 'job_redriven', 'job_rearmed', 'job_forked')
   ORDER BY e.version DESC LIMIT 1;
   IF row.status IS NOT NULL AND (row.status <> CASE last.type
     WHEN 'job_claimed' THEN 'running' WHEN 'job_started' THEN 'running' WHEN 'job_assigned' THEN 'assigned'
     WHEN 'job_orphaned' THEN 'orphaned' WHEN 'job_completed' THEN 'completed' WHEN 'job_retried' THEN 'retry'
     WHEN 'job_released' THEN 'retry' WHEN 'job_failed' THEN 'failed' WHEN 'job_waiting' THEN 'waiting'
-    WHEN 'job_cancelled' THEN 'cancelled' WHEN 'job_skipped' THEN 'cancelled'
+    WHEN 'job_cancelled' THEN 'cancelled' WHEN 'job_skipped' THEN 'cancelled' WHEN 'job_rearmed' THEN 'waiting'
     WHEN 'job_created' THEN CASE WHEN last.detail::json #> '{graph,after}' IS NOT NULL
       OR last.detail::json #> '{graph,flow}' IS NOT NULL THEN 'waiting' ELSE 'pending' END
     WHEN 'job_timed_out' THEN CASE WHEN last.detail::json ->> 'due_at' IS NULL THEN 'timed_out' ELSE 'retry' END

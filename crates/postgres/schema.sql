@@ -494,15 +494,20 @@ FUNCTION enqueue(kind text, payload json DEFAULT NULL::json, queue text DEFAULT 
   unique_key text DEFAULT NULL::text, unique_by text DEFAULT NULL::text, unique_scope text DEFAULT NULL::text,
   unique_policy text DEFAULT 'succeeded'::text, unique_ttl interval DEFAULT NULL::interval,
   parent_id uuid DEFAULT NULL::uuid, id uuid DEFAULT NULL::uuid, payload_bytes bytea DEFAULT NULL::bytea,
-  notify boolean DEFAULT false) RETURNS uuid SECURITY DEFINER SET search_path=windlass, pg_temp
+  notify boolean DEFAULT false, key text DEFAULT NULL::text,
+  cost integer DEFAULT 1) RETURNS uuid SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION enqueue_many(jobs json, actor text, notify boolean) RETURNS json SECURITY DEFINER SET search_path=windlass,
   pg_temp
 FUNCTION enqueue_one(actor text, repeatable boolean, kind text, payload json, queue text, priority integer,
   run_at timestamp with time zone, delay interval, max_retries integer, timeout interval, lease interval,
   grace interval, backoff jsonb, agent_id text, metadata jsonb, tags text[], unique_key text, unique_by text,
   unique_scope text, unique_policy text, unique_ttl interval, parent_id uuid, job_id uuid, payload_bytes bytea,
-  notify boolean, OUT id uuid, OUT existed boolean,
-  OUT payload_differs boolean) RETURNS record SECURITY DEFINER SET search_path=windlass, pg_temp
+  notify boolean, key text, cost integer, OUT id uuid, OUT existed boolean, OUT payload_differs boolean,
+  OUT dropped boolean) RETURNS record SECURITY DEFINER SET search_path=windlass, pg_temp
+FUNCTION enter_lane(queue text, key text, OUT backlog bigint,
+  OUT drops boolean) RETURNS record SECURITY DEFINER SET search_path=windlass, pg_temp
+FUNCTION enters(queue text, key text, job uuid, backlog bigint,
+  drops boolean) RETURNS boolean SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION erase(job uuid, at_version bigint, versions bigint[], details text[], last bigint, mark text,
   at timestamp with time zone) RETURNS void SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION fingerprint(payload json, payload_bytes bytea) RETURNS bytea
@@ -515,6 +520,7 @@ FUNCTION is_legal(old text, new text) RETURNS boolean
 FUNCTION job_at_odds(job uuid) RETURNS text
 FUNCTION keep_facts() RETURNS trigger
 FUNCTION keep_history() RETURNS trigger
+FUNCTION lane_of(key text) RETURNS bigint
 FUNCTION log_follow_up(job jobs, at timestamp with time zone, type text, who text, detail text,
   error text) RETURNS void SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION mark() RETURNS integer SECURITY DEFINER SET search_path=windlass, pg_temp

@@ -14,7 +14,7 @@ WHEN OLD.status <> NEW.status AND NOT CASE OLD.status
     WHEN 'orphaned' THEN NEW.status = 'assigned' OR NEW.status = 'running' OR NEW.status = 'cancelled'
     WHEN 'failed' THEN NEW.status = 'pending'
     WHEN 'timed_out' THEN NEW.status = 'pending'
-    WHEN 'cancelled' THEN NEW.status = 'pending'
+    WHEN 'cancelled' THEN NEW.status = 'pending' OR NEW.status = 'waiting'
     ELSE 0 END
 BEGIN
   SELECT CASE OLD.status || '>' || NEW.status
@@ -76,7 +76,6 @@ BEGIN
     WHEN 'cancelled>assigned' THEN RAISE(ABORT, 'illegal transition: a job that is cancelled cannot become assigned')
     WHEN 'cancelled>running' THEN RAISE(ABORT, 'illegal transition: a job that is cancelled cannot become running')
     WHEN 'cancelled>retry' THEN RAISE(ABORT, 'illegal transition: a job that is cancelled cannot become retry')
-    WHEN 'cancelled>waiting' THEN RAISE(ABORT, 'illegal transition: a job that is cancelled cannot become waiting')
     WHEN 'cancelled>orphaned' THEN RAISE(ABORT, 'illegal transition: a job that is cancelled cannot become orphaned')
     WHEN 'cancelled>completed' THEN RAISE(ABORT, 'illegal transition: a job that is cancelled cannot become completed')
     WHEN 'cancelled>failed' THEN RAISE(ABORT, 'illegal transition: a job that is cancelled cannot become failed')
@@ -211,6 +210,7 @@ BEGIN
     WHEN 'failed>pending' THEN RAISE(ABORT, 'by hand a job that is failed cannot become pending, only cancelled or failed; use the windlass command')
     WHEN 'timed_out>pending' THEN RAISE(ABORT, 'by hand a job that is timed_out cannot become pending, only cancelled or failed; use the windlass command')
     WHEN 'cancelled>pending' THEN RAISE(ABORT, 'by hand a job that is cancelled cannot become pending, only cancelled or failed; use the windlass command')
+    WHEN 'cancelled>waiting' THEN RAISE(ABORT, 'by hand a job that is cancelled cannot become waiting, only cancelled or failed; use the windlass command')
   END;
   SELECT RAISE(ABORT, 'other jobs wait for this one, or it is a part of a flow: it is not ended by hand; use the windlass command')
   WHERE OLD.dependents IS NOT NULL OR OLD.waiting_for = 'flow'

@@ -53,22 +53,22 @@ pub(crate) fn flow(bed: &Bed, join: Join, callback: bool, open: bool) -> NewJob 
     job
 }
 
-fn node(bed: &Bed, parent: JobId, edges: &[(JobId, On)]) -> NewJob {
+pub(crate) fn node(bed: &Bed, parent: JobId, edges: &[(JobId, On)]) -> NewJob {
     let mut job = if edges.is_empty() { bed.job("work") } else { after(bed, edges) };
     job.facts.parent_id = Some(parent);
     job
 }
 
-async fn status(bed: &Bed, job: JobId) -> Status {
+pub(crate) async fn status(bed: &Bed, job: JobId) -> Status {
     bed.row(job).await.status
 }
 
 /// Whether a worker may take it.
-async fn is_due(bed: &Bed, job: JobId) -> bool {
+pub(crate) async fn is_due(bed: &Bed, job: JobId) -> bool {
     bed.row(job).await.due_at.is_some()
 }
 
-async fn ends(bed: &Bed, job: JobId, how: Status) {
+pub(crate) async fn ends(bed: &Bed, job: JobId, how: Status) {
     let answer = match how {
         Status::Completed | Status::Failed => {
             let held = bed.claims_by_id("w", job, at(0)).await.expect("it may run");
@@ -341,7 +341,7 @@ pub async fn the_last_jobs_of_a_flow_racing_end_it_once(bed: Bed) {
     }
 }
 
-async fn seals(bed: &Bed, job: JobId) -> Answer {
+pub(crate) async fn seals(bed: &Bed, job: JobId) -> Answer {
     let request = Seal { job, actor: Actor::api() };
     bed.store.seal(request, at(0)).await.expect("the store answers")
 }

@@ -173,7 +173,7 @@ fn check_pointers(job: &Job, log: &[Event]) {
     let waiting = target(job.wait_version);
     // A job of a graph is born waiting.
     let waits = |e: &Event| match &e.what {
-        EventKind::JobWaiting(_) => true,
+        EventKind::JobWaiting(_) | EventKind::JobRearmed(_) => true,
         EventKind::JobCreated(facts) => facts.graph.as_ref().is_some_and(|g| g.waits_for().is_some()),
         _ => false,
     };
@@ -206,7 +206,7 @@ fn check_counters(job: &Job, log: &[Event]) {
     assert!(job.signals >= 0 && job.children >= 0, "nothing is taken that was not there: {job:?}");
     assert!((0..=100).contains(&job.progress), "progress: {job:?}");
     assert_eq!(job.attempt, count(&["job_claimed", "job_started"]), "attempts are executions: {log:#?}");
-    assert_eq!(job.generation, count(&["job_redriven"]), "generations are redrives: {log:#?}");
+    assert_eq!(job.generation, count(&["job_redriven", "job_rearmed"]), "generations are returns: {log:#?}");
 }
 
 /// A view holds what the pointers of its row point at.

@@ -34,6 +34,7 @@ pub mod logs;
 pub mod operate;
 pub mod paper;
 pub mod rates;
+pub mod rearm;
 pub mod registry;
 pub mod retention;
 pub mod schedule;
@@ -102,6 +103,7 @@ macro_rules! suite {
         $crate::wait_laws!($($make)*);
         $crate::wait_race_laws!($($make)*);
         $crate::flow_laws!($($make)*);
+        $crate::rearm_laws!($($make)*);
         $crate::approve_laws!($($make)*);
         $crate::vote_laws!($($make)*);
         $crate::assign_laws!($($make)*);

@@ -184,6 +184,15 @@ impl Job {
                 self.error_version = Some(event.version);
                 self.error_code = Some(crate::name::Who::word(crate::flow::SKIPPED));
             }
+            EventKind::JobRearmed(d) => {
+                self.restart(event.at);
+                self.generation += 1;
+                self.status = Status::Waiting;
+                self.due_at = None;
+                self.waiting_for = Some(WaitFor::Upstream);
+                self.wait_version = Some(event.version);
+                self.children = d.upstream.len() as i32;
+            }
             EventKind::JobSealed => self.children -= 1,
             EventKind::JobCancelRequested(d) => {
                 self.cancel_requested_at = Some(event.at);

@@ -69,11 +69,11 @@ impl Ending {
     }
 }
 
-/// How the parent of a job that comes back moves: the child's end was counted and will be again, so it is one more to
-/// wait for. None if the parent does not count children any more.
-pub fn counted_again(parent: &Job, child: JobId, actor: &Actor, now: Timestamp) -> Option<Move> {
+/// How the parent of jobs that come back moves: their ends were counted and will be again, so they are more to wait for.
+/// None if the parent does not count children any more.
+pub fn counted_again(parent: &Job, children: Vec<JobId>, actor: &Actor, now: Timestamp) -> Option<Move> {
     let now = now.max(parent.updated_at);
-    let command = Command::AddChildren(actor.clone(), None, vec![child]);
+    let command = Command::AddChildren(actor.clone(), None, children);
     counts_children(parent).then(|| decide(parent, command, now).ok()).flatten()
 }
 

@@ -49,7 +49,7 @@ impl Event {
             EventKind::JobClaimed | EventKind::JobStarted => Status::Running,
             EventKind::JobOrphaned => Status::Orphaned,
             EventKind::JobRetried(_) | EventKind::JobReleased(_) => Status::Retry,
-            EventKind::JobWaiting(_) => Status::Waiting,
+            EventKind::JobWaiting(_) | EventKind::JobRearmed(_) => Status::Waiting,
             EventKind::JobCompleted => Status::Completed,
             EventKind::JobFailed(_) => Status::Failed,
             EventKind::JobTimedOut(detail) if detail.due_at.is_some() => Status::Retry,
@@ -168,6 +168,8 @@ events! {
         JobUpstreamFinished(UpstreamFinished) = "job_upstream_finished",
         /// A job that it waited for ended otherwise than it asks: it never runs. The payload is the error.
         JobSkipped(Skipped) = "job_skipped",
+        /// A job that it waited for came back: it was skipped, and waits again.
+        JobRearmed(Rearmed) = "job_rearmed",
         /// Its holder was asked to stop.
         JobCancelRequested(CancelRequested) = "job_cancel_requested",
         /// Stopped on request, or because it stood still; then the payload is the error.
@@ -307,6 +309,13 @@ details! {
         upstream: JobId,
         /// How.
         status: Status,
+    }
+    /// Detail of [`EventKind::JobRearmed`].
+    Rearmed {
+        /// The job whose redrive brought it back.
+        redriven: JobId,
+        /// What it waits for now.
+        upstream: Vec<JobId>,
     }
     /// Detail of [`EventKind::JobCancelRequested`].
     CancelRequested {

@@ -6,8 +6,10 @@
 //! [`Ending::reaches`].
 
 mod arrange;
+mod rearm;
 
 pub use arrange::{Before, Node, arrange};
+pub use rearm::{Back, Behind};
 
 use crate::decide::{Cancel, Command, Move, decide, error_payload, fail};
 use crate::end::Ending;
@@ -217,16 +219,17 @@ pub struct Dependent {
 }
 
 /// Types of events that say who waits for a job and which children it has.
-pub const GRAPH_EVENTS: [&str; 4] =
-    ["job_dependents_added", "job_children_added", "job_redriven", "job_forked"];
+pub const GRAPH_EVENTS: [&str; 5] =
+    ["job_dependents_added", "job_children_added", "job_redriven", "job_rearmed", "job_forked"];
 
-/// Who waits for the end of a job, by id, from its log. Those that learned of an end before a redrive learn of no second one.
+/// Who waits for the end of a job, by id, from its log. Those that learned of an end before the job came back learn of no
+/// second one.
 pub fn dependents(log: &[Event]) -> Vec<Dependent> {
     let mut found = BTreeMap::new();
     for event in log {
         match &event.what {
             EventKind::JobDependentsAdded(d) => found.extend(d.dependents.iter().map(|d| (d.job, *d))),
-            EventKind::JobRedriven(_) | EventKind::JobForked(_) => found.clear(),
+            EventKind::JobRedriven(_) | EventKind::JobRearmed(_) | EventKind::JobForked(_) => found.clear(),
             _ => {}
         }
     }

@@ -110,7 +110,7 @@ impl Cancel {
 
 impl Redrive {
     /// Sends the job back to pending; `keyed` is the event that carries the key of the request. What the return
-    /// entails is said by [`key_again`](crate::end::key_again) and [`counted_again`](crate::end::counted_again).
+    /// entails is said by [`key_again`](crate::end::key_again) and [`Behind`](crate::flow::Behind).
     /// One that was erased has nothing to run with.
     pub fn decide(
         &self,

@@ -168,7 +168,7 @@ pub fn tally(event: &Event) -> Option<Tally> {
         EventKind::JobCancelled(_) | EventKind::JobSkipped(_) => Tally::Cancelled,
         EventKind::JobReleased(_) => Tally::Released,
         EventKind::JobWaiting(_) => Tally::Waited,
-        EventKind::JobRedriven(_) => Tally::Redriven,
+        EventKind::JobRedriven(_) | EventKind::JobRearmed(_) => Tally::Redriven,
         _ => return None,
     })
 }

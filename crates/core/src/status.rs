@@ -142,6 +142,12 @@ pub const TRANSITIONS: &[Transition] = &[
         &[Pending],
         "operator verb: generation + 1, older leases dead",
     ),
+    row(
+        "rearm",
+        &[Cancelled],
+        &[Waiting],
+        "skipped because of a job that is redriven: it waits for that again",
+    ),
 ];
 
 /// Whether the table lets a job go from one status to another. Staying is not a transition.
@@ -184,7 +190,7 @@ mod tests {
              retry>assigned retry>running retry>failed retry>cancelled \
              waiting>assigned waiting>running waiting>completed waiting>failed waiting>cancelled \
              orphaned>assigned orphaned>running orphaned>cancelled \
-             failed>pending timed_out>pending cancelled>pending"
+             failed>pending timed_out>pending cancelled>pending cancelled>waiting"
         );
     }
 }

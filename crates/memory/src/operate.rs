@@ -2,11 +2,12 @@
 
 use crate::state::State;
 use windlass_core::decide::seal_key;
-use windlass_core::end::{counted_again, key_again};
+use windlass_core::end::key_again;
 use windlass_core::enqueue::UniqueKey;
+use windlass_core::flow::Behind;
 use windlass_core::operate::Verdict;
 use windlass_core::unique::Hold;
-use windlass_core::{Answer, Done, Event, Refusal, Timestamp};
+use windlass_core::{Answer, Done, Event, JobId, Payload, Refusal, Timestamp};
 use windlass_store::{Cancel, Fork, Redrive, Seal};
 
 impl State {
@@ -29,18 +30,39 @@ impl State {
         let entry = self.entry(request.job)?;
         let is_erased = entry.facts().is_some_and(|facts| facts.erased);
         let verdict = request.decide(&entry.job, is_erased, entry.keyed(request.key.as_ref()), now)?;
-        if let Verdict::Already(version) = verdict {
-            return Ok(Done::Already(version));
-        }
-        let parent = entry.job.parent_id.and_then(|parent| self.entries.get(&parent));
-        let again = parent.and_then(|parent| counted_again(&parent.job, request.job, &request.actor, now));
-        let taken = self.key_again(&request, now)?;
-        self.holds.extend(taken);
-        let done = self.carry(verdict);
-        if let Some(step) = again {
-            self.write(step);
+        let step = match verdict {
+            Verdict::Already(version) => return Ok(Done::Already(version)),
+            Verdict::Step(step) => step,
+        };
+        let mut behind = Behind::of(&entry.job, &entry.events);
+        behind.takes_key(self.key_again(request.job, request.payload.as_ref(), now)?);
+        self.look_behind(&mut behind, now);
+        let row = |id| self.entries.get(&id).map(|there| &there.job);
+        let back = behind.back(&step.job, row, &request.actor, now);
+        self.holds.extend(back.keys);
+        let mut done = self.write(*step);
+        for step in back.steps {
+            let is_own = step.job.id == request.job;
+            let moved = self.write(step);
+            done = if is_own { moved } else { done };
         }
         Ok(done)
+    }
+
+    /// Finds the jobs behind one that is redriven which may come back with it.
+    fn look_behind(&self, behind: &mut Behind, now: Timestamp) {
+        loop {
+            let next = behind.to_look_at();
+            if next.is_empty() {
+                break;
+            }
+            for there in next.iter().filter_map(|id| self.entries.get(id)) {
+                behind.found(&there.job, &there.events);
+            }
+        }
+        for id in behind.jobs() {
+            behind.needs_key(id, self.key_again(id, None, now));
+        }
     }
 
     /// Seals an open flow.
@@ -56,15 +78,20 @@ impl State {
         Ok(done)
     }
 
-    /// The unique key that a redriven job takes anew, if it has one and does not hold it still.
-    fn key_again(&self, request: &Redrive, now: Timestamp) -> Result<Option<(UniqueKey, Hold)>, Refusal> {
-        let entry = self.entry(request.job)?;
+    /// The unique key that a job takes anew when it comes back, if it has one and does not hold it still.
+    fn key_again(
+        &self,
+        job: JobId,
+        brought: Option<&Payload>,
+        now: Timestamp,
+    ) -> Result<Option<(UniqueKey, Hold)>, Refusal> {
+        let entry = self.entry(job)?;
         let Some((facts, unique)) = entry.facts().and_then(|facts| Some((facts, facts.unique.as_ref()?)))
         else {
             return Ok(None);
         };
         let key = (unique.scope.clone(), unique.key.clone());
-        let payload = request.payload.clone().or_else(|| entry.payload_now());
+        let payload = brought.cloned().or_else(|| entry.payload_now());
         let hold = key_again(&entry.job, facts, payload.as_ref(), self.holds.get(&key), now)?;
         Ok(hold.map(|hold| (key, hold)))
     }

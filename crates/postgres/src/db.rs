@@ -160,6 +160,11 @@ impl<'c> Db<'c> {
         self.all(sql!("graph_events"), params![uuid(job)], |r| row::event(r, 0)).await
     }
 
+    /// What of the logs of jobs says where they stand in a graph.
+    pub(crate) async fn graph_logs(&self, jobs: Vec<Uuid>) -> Tried<Vec<Event>> {
+        self.all(sql!("graph_logs"), params![jobs], |r| row::event(r, 0)).await
+    }
+
     /// What of the log a resumed run is given.
     pub(crate) async fn remembered(&self, job: JobId) -> Tried<Vec<Event>> {
         self.all(sql!("remembered"), params![uuid(job), 0i64], |r| row::event(r, 0)).await

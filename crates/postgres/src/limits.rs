@@ -12,6 +12,7 @@ macro_rules! named {
 /// A text with the limits that it names.
 pub(crate) fn with_limits(sql: &str) -> String {
     let limits = named![
+        COST_MAX,
         EVENT_PAYLOAD_MAX_BYTES,
         GRACE_MAX_MS,
         HORIZON_MS,

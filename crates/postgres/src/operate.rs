@@ -1,12 +1,17 @@
 //! What operators do to a job: cancel, redrive, fork.
 
 use crate::append::granted;
-use crate::db::Tx;
+use crate::db::{Tx, uuid};
+use crate::end::Moves;
 use crate::error::{Failure, Tried};
+use std::collections::HashMap;
 use windlass_core::decide::seal_key;
-use windlass_core::end::{counted_again, key_again};
+use windlass_core::end::key_again;
+use windlass_core::enqueue::UniqueKey;
+use windlass_core::flow::Behind;
 use windlass_core::operate::Verdict;
-use windlass_core::{Answer, Done, Facts, Job, Payload, Refusal, Timestamp};
+use windlass_core::unique::Hold;
+use windlass_core::{Answer, Done, Event, Facts, Job, JobId, Payload, Refusal, Timestamp};
 use windlass_store::{Cancel, Fork, Redrive, Seal};
 
 impl Tx<'_> {
@@ -28,17 +33,60 @@ impl Tx<'_> {
             Verdict::Already(version) => return Ok(Ok(Done::Already(version))),
             Verdict::Step(step) => *step,
         };
-        // Before the first write: a refusal leaves nothing behind.
-        granted!(self.take_key_again(&job, created, request.payload.as_ref(), now).await?);
-        let done = self.finish(&job, step).await?;
-        // The parent is locked already.
-        if let Some(id) = job.parent_id
-            && let Some(parent) = self.job(id).await?
-            && let Some(step) = counted_again(&parent, job.id, &request.actor, now)
-        {
-            self.write(&parent, &step).await?;
+        let log =
+            if Behind::is_possible(&job) { self.graph_logs(vec![uuid(job.id)]).await? } else { Vec::new() };
+        let mut behind = Behind::of(&job, &log);
+        behind.takes_key(granted!(self.key_again(&job, created, request.payload.as_ref(), now).await?));
+        self.look_behind(&mut behind, now).await?;
+        // The parent is locked already. The others are locked by id, as edges lead, before anything is decided on them.
+        let mut moves = Moves::new(self);
+        moves.load(behind.rows().into_iter()).await?;
+        if !behind.is_current(|id| moves.row(id)) {
+            return Err(Failure::Raced);
         }
-        Ok(done)
+        let back = behind.back(&step.job, |id| moves.row(id), &request.actor, now);
+        for ((scope, key), hold) in &back.keys {
+            if !self.take_key(&scope.to_text(), key.as_str(), hold, now).await? {
+                return Err(Failure::Raced);
+            }
+        }
+        let id = job.id;
+        moves.knows(job);
+        for step in [step].into_iter().chain(back.steps) {
+            moves.moves(step);
+        }
+        let done = moves.row(id).map(|job| Done::Moved(job.version, job.status));
+        moves.write().await?;
+        Ok(done.ok_or(Refusal::NotFound))
+    }
+
+    /// Finds the jobs behind one that is redriven which may come back with it. Not locked: they are looked at again when they
+    /// are.
+    async fn look_behind(&self, behind: &mut Behind, now: Timestamp) -> Tried<()> {
+        loop {
+            let next = behind.to_look_at();
+            if next.is_empty() {
+                break;
+            }
+            let rows = self.jobs_of(next.iter().copied()).await?;
+            let mut logs: HashMap<JobId, Vec<Event>> = HashMap::new();
+            for event in self.graph_logs(next.iter().copied().map(uuid).collect()).await? {
+                logs.entry(event.job).or_default().push(event);
+            }
+            for id in next {
+                if let (Some(job), Some(log)) = (rows.get(&id), logs.get(&id)) {
+                    behind.found(job, log);
+                }
+            }
+        }
+        let rows = self.jobs_of(behind.jobs().into_iter()).await?;
+        // By id: of those that need the same key the first has it.
+        for id in behind.jobs() {
+            if let Some(job) = rows.get(&id).filter(|job| job.unique_policy.is_some()) {
+                behind.needs_key(id, self.key_again(job, self.created(id).await?, None, now).await?);
+            }
+        }
+        Ok(())
     }
 
     pub(crate) async fn seal(&self, request: &Seal) -> Tried<Answer> {
@@ -54,26 +102,23 @@ impl Tx<'_> {
         Ok(Ok(done))
     }
 
-    /// A job that comes back needs its unique key back.
-    async fn take_key_again(
+    /// The unique key that a job takes anew when it comes back, if it has one and does not hold it still.
+    async fn key_again(
         &self,
         job: &Job,
         created: Option<(Facts, Option<Payload>)>,
         brought: Option<&Payload>,
         now: Timestamp,
-    ) -> Tried<Result<(), Refusal>> {
-        let Some((facts, first)) = created.filter(|_| job.unique_policy.is_some()) else { return Ok(Ok(())) };
+    ) -> Tried<Result<Option<(UniqueKey, Hold)>, Refusal>> {
+        let Some((facts, first)) = created.filter(|_| job.unique_policy.is_some()) else {
+            return Ok(Ok(None));
+        };
         let payload = self.payload_now(job, first).await?;
-        let Some(unique) = &facts.unique else { return Ok(Ok(())) };
-        let (scope, key) = (unique.scope.to_text(), unique.key.as_str());
+        let Some(unique) = &facts.unique else { return Ok(Ok(None)) };
         // Not locked: what is decided on it is checked when the key is taken.
-        let held = self.hold(&scope, key).await?;
-        if let Some(hold) = granted!(key_again(job, &facts, brought.or(payload.as_ref()), held.as_ref(), now))
-            && !self.take_key(&scope, key, &hold, now).await?
-        {
-            return Err(Failure::Raced);
-        }
-        Ok(Ok(()))
+        let held = self.hold(&unique.scope.to_text(), unique.key.as_str()).await?;
+        let hold = key_again(job, &facts, brought.or(payload.as_ref()), held.as_ref(), now);
+        Ok(hold.map(|hold| hold.map(|hold| ((unique.scope.clone(), unique.key.clone()), hold))))
     }
 
     pub(crate) async fn fork(&self, request: &Fork) -> Tried<Answer> {

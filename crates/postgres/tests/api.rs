@@ -11,8 +11,11 @@ use windlass_conformance::{
     Bed, completes, for_children, for_signal, invariants, json, key, name, stop_at_once, who,
 };
 use windlass_core::backoff::Backoff;
+use windlass_core::lane::{Full, LaneMode, LaneRule, Lanes};
 use windlass_core::unique::{Policy, Scope};
-use windlass_core::{EventKind, Facts, JobId, LeaseMs, Payload, RunAt, Status, Timestamp, Unique};
+use windlass_core::{
+    EventKind, Facts, JobId, LeaseMs, Payload, QueueLimits, RunAt, Status, Timestamp, Unique,
+};
 use windlass_postgres::Options;
 use windlass_store::Claimed;
 
@@ -376,6 +379,11 @@ fn bad_input_is_refused_by_name() {
             ("'w', backoff => '{\"max_ms\": 1.5}'", "backoff"),
             ("'w', backoff => '{\"multiplier\": 0.5}'", "backoff"),
             ("'w', backoff => '{\"jitter\": 1}'", "backoff"),
+            ("'w', key => ''", "key"),
+            ("'w', key => repeat('x', 513)", "key"),
+            ("'w', key => 'windlass:k'", "key"),
+            ("'w', cost => 0", "cost"),
+            ("'w', cost => 1001", "cost"),
             ("'w', unique_key => ''", "unique_key"),
             ("'w', unique_key => repeat('x', 513)", "unique_key"),
             ("'w', unique_key => 'windlass:k'", "unique"),
@@ -902,6 +910,78 @@ fn the_examples_of_the_page_run() {
             "SELECT string_agg(kind, ' ' ORDER BY kind) FROM windlass.job_view WHERE kind LIKE 'email%'";
         assert_eq!(get::<String>(&hand, kinds).await, "email.send email.welcome");
         run(&hand, blocks[2]).await;
+        invariants::check(&bed).await;
+    });
+}
+
+/// Sets what holds for every key of the default queue.
+async fn lanes(bed: &Bed, each: LaneRule) {
+    let lanes = Some(Lanes { each, ..Lanes::default() });
+    bed.limits(QueueLimits { lanes, ..QueueLimits::default() }, None).await;
+}
+
+/// F1, F7: a key and a cost given in SQL are those of the engine: the same facts, the same lane, the same limit.
+#[test]
+fn keys_and_costs_are_the_engines() {
+    wait_for(async {
+        let (bed, hand, _database) = place().await;
+        lanes(&bed, LaneRule { concurrency: Some(1), ..LaneRule::default() }).await;
+        for of in ["acme", "ümläut 'quoted' \\ and more"] {
+            let by_sql = enqueue(&hand, &format!("'work', key => {}, cost => 3", quoted(of))).await;
+            let mut engines = bed.job("work");
+            (engines.facts.key, engines.facts.cost) = (Some(key(of)), 3);
+            let by_engine = bed.enqueue(engines, None).await.id;
+            let (one, two) = (bed.view(by_sql, None).await, bed.view(by_engine, None).await);
+            assert_eq!((&one.facts.key, one.facts.cost), (&Some(key(of)), 3));
+            assert_eq!((one.job.lane, one.facts), (two.job.lane, two.facts));
+        }
+        let held = bed.claims("w", 9, None).await;
+        assert_eq!(held.len(), 2, "one of each key");
+        invariants::check(&bed).await;
+    });
+}
+
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', "''"))
+}
+
+/// F18: a full lane answers in SQL as the engine does, and leaves nothing behind.
+#[test]
+fn a_full_lane_refuses_and_drops_in_sql() {
+    wait_for(async {
+        let (bed, hand, _database) = place().await;
+        lanes(&bed, LaneRule { backlog: Some(2), ..LaneRule::default() }).await;
+        run(&hand, "BEGIN").await;
+        let first = enqueue(&hand, "'work', key => 'acme'").await;
+        enqueue(&hand, "'work', key => 'acme', delay => '1 hour'").await;
+        let full = ask::<Uuid>(&hand, "SELECT windlass.enqueue('work', key => 'acme')").await;
+        let (state, said) = full.expect_err("two wait, also in the own transaction");
+        assert_eq!((state.as_str(), said.starts_with("lane_full: 2 ")), ("WL015", true), "{said}");
+        run(&hand, "ROLLBACK").await;
+        for _ in 0..2 {
+            enqueue(&hand, "'work', key => 'acme'").await;
+        }
+        enqueue(&hand, "'work', key => 'globex'").await;
+        enqueue(&hand, "'work'").await;
+        assert!(bed.store.job(first, None).await.expect("the store answers").is_none());
+        let dropping = LaneRule { backlog: Some(2), full: Some(Full::Drop), ..LaneRule::default() };
+        lanes(&bed, dropping).await;
+        let sql = "SELECT windlass.enqueue('work', key => 'acme', unique_key => 'once')";
+        assert_eq!(get::<Option<Uuid>>(&hand, sql).await, None);
+        assert_eq!((count(&hand, "jobs").await, count(&hand, "job_keys").await), (4, 0));
+        let held = bed.claims("w", 9, None).await;
+        assert_eq!(held.len(), 4);
+        assert!(get::<Option<Uuid>>(&hand, sql).await.is_some(), "nobody waits any more");
+        // What cannot be kept in somebody's transaction is refused by name.
+        run(&hand, "BEGIN ISOLATION LEVEL REPEATABLE READ").await;
+        let (state, said) =
+            ask::<Uuid>(&hand, "SELECT windlass.enqueue('work', key => 'acme')").await.expect_err("stale");
+        assert_eq!((state.as_str(), said.contains("read committed")), ("WL005", true), "{said}");
+        run(&hand, "ROLLBACK").await;
+        lanes(&bed, LaneRule { mode: Some(LaneMode::Newest), ..LaneRule::default() }).await;
+        let (state, said) =
+            ask::<Uuid>(&hand, "SELECT windlass.enqueue('work', key => 'acme')").await.expect_err("newest");
+        assert_eq!((state.as_str(), said.contains("newest")), ("WL005", true), "{said}");
         invariants::check(&bed).await;
     });
 }

@@ -73,7 +73,7 @@ impl SqlApi for Sql {
         Actor::try_from(format!("sql:{}", self.user)).expect("an actor")
     }
 
-    async fn enqueue(&self, job: &NewJob, now: Timestamp) -> Result<JobId, String> {
+    async fn enqueue(&self, job: &NewJob, now: Timestamp) -> Result<Option<JobId>, String> {
         let facts = &job.facts;
         let delay_ms = match facts.run_at {
             RunAt::After(ms) => Some(ms),
@@ -98,7 +98,7 @@ impl SqlApi for Sql {
                     grace => $9::bigint * interval '1 millisecond', backoff => $10::text::jsonb, agent_id => $11,
                     metadata => $12::text::jsonb, tags => $13, unique_key => $14, unique_scope => $15,
                     unique_policy => $16, unique_ttl => $17::bigint * interval '1 millisecond', parent_id => $18,
-                    id => $19, payload_bytes => $20)",
+                    id => $19, payload_bytes => $20, key => $21, cost => $22)",
                 &[
                     &facts.kind.as_str(),
                     &text(job.payload.as_ref()),
@@ -120,11 +120,13 @@ impl SqlApi for Sql {
                     &facts.parent_id.map(|id| *id.as_uuid()),
                     job.id.as_uuid(),
                     &bytes(job.payload.as_ref()),
+                    &facts.key.as_ref().map(|key| key.as_str()),
+                    &facts.cost,
                 ],
                 now,
             )
             .await?;
-        Ok(JobId::from_bytes(*row.get::<_, Uuid>(0).as_bytes()))
+        Ok(row.get::<_, Option<Uuid>>(0).map(|id| JobId::from_bytes(*id.as_bytes())))
     }
 
     async fn cancel(&self, job: JobId, wish: &Cancel, now: Timestamp) -> Result<String, String> {

@@ -11,9 +11,11 @@ use support::proxy::Proxy;
 use support::{Database, database, hand, soon, wait_for};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
-use windlass_conformance::{Bed, at, completes, fails, invariants, key, name};
+use windlass_conformance::{Bed, at, completes, fails, fails_for_good, invariants, key, name, redrive};
+use windlass_core::flow::{Edge, Graph, On};
+use windlass_core::lane::{LaneRule, Lanes};
 use windlass_core::unique::{Policy, Scope, Unique};
-use windlass_core::{Actor, Done, JobId, LeaseMs, Refusal, RunAt, Status};
+use windlass_core::{Actor, Done, JobId, LeaseMs, NewJob, QueueLimits, Refusal, RunAt, Status};
 use windlass_postgres::Options;
 use windlass_store::{
     Adopt, Cancel, CancelIdle, Claimed, Extend, List, Settle, SettleItem, Signal, StoreError, Sweep,
@@ -359,6 +361,104 @@ fn a_key_of_an_open_transaction_is_busy() {
         stranger.batch_execute("COMMIT").await.expect("it commits");
         let answers = bed.store.enqueue(request, None).await.expect("an answer").expect("accepted");
         assert!(answers[0].existed);
+    });
+}
+
+fn behind(bed: &Bed, upstream: &[JobId]) -> NewJob {
+    let mut job = bed.job("work");
+    let after = upstream.iter().map(|job| Edge { job: *job, on: On::Success, name: None }).collect();
+    job.facts.graph = Some(Box::new(Graph { after, ..Graph::default() }));
+    job
+}
+
+/// F13, F14: a locked predecessor delays its own end and redrive, and those of no other.
+#[test]
+fn a_locked_predecessor_stops_its_own_end_alone() {
+    wait_for(async {
+        let (bed, url, _database) = place().await;
+        let held = held(&bed, 3).await;
+        let [a, b, c] = [held[0].job.id, held[1].job.id, held[2].job.id];
+        let both = bed.enqueue(behind(&bed, &[a, b]), None).await.id;
+        let other = bed.enqueue(behind(&bed, &[c]), None).await.id;
+        let stranger = locks(&url, a).await;
+        let done = soon("the end of the other", bed.settles(&held[1], completes(), None)).await;
+        assert!(matches!(done, Ok(Done::Moved(_, Status::Completed))), "{done:?}");
+        let (row, next) = (bed.row(both).await, bed.enqueue(behind(&bed, &[b]), None).await.id);
+        assert_eq!((row.children, row.due_at), (1, None));
+        assert!(bed.row(next).await.due_at.is_some(), "what waits for the other alone runs");
+        let busy = soon("its own end", bed.settles(&held[0], completes(), None)).await;
+        assert_eq!(busy, Err(Refusal::Busy));
+        let done = soon("the end of a stranger to it", bed.settles(&held[2], completes(), None)).await;
+        assert!(matches!(done, Ok(Done::Moved(_, Status::Completed))), "{done:?}");
+        assert!(bed.row(other).await.due_at.is_some());
+        drop(stranger);
+        support::until("the lock is gone", async || bed.settles(&held[0], completes(), None).await.is_ok())
+            .await;
+        assert!(bed.row(both).await.due_at.is_some());
+        invariants::check(&bed).await;
+    });
+}
+
+/// F14: a redrive needs every predecessor of what comes back; one that is locked makes it busy, and nothing is written.
+#[test]
+fn a_redrive_waits_for_no_locked_predecessor() {
+    wait_for(async {
+        let (bed, url, _database) = place().await;
+        let held = held(&bed, 3).await;
+        let [a, b, c] = [held[0].job.id, held[1].job.id, held[2].job.id];
+        let both = bed.enqueue(behind(&bed, &[a, b]), None).await.id;
+        let last = bed.enqueue(behind(&bed, &[both]), None).await.id;
+        for held in [&held[0], &held[2]] {
+            bed.settles(held, fails_for_good("broken"), None).await.expect("the holder may fail");
+        }
+        for locked in [b, both, last] {
+            let before = [bed.snapshot(a).await, bed.snapshot(both).await, bed.snapshot(last).await];
+            let stranger = locks(&url, locked).await;
+            let busy = soon("a redrive", bed.store.redrive(redrive(a), None)).await;
+            assert!(matches!(busy, Err(StoreError::Busy(_))), "{busy:?}");
+            for before in &before {
+                bed.is_unchanged(before).await;
+            }
+            stranger.batch_execute("ROLLBACK").await.expect("it lets go");
+        }
+        let stranger = locks(&url, b).await;
+        let apart = soon("a redrive elsewhere", bed.redrives(redrive(c), None)).await;
+        assert!(apart.is_ok(), "{apart:?}");
+        stranger.batch_execute("ROLLBACK").await.expect("it lets go");
+        bed.redrives(redrive(a), None).await.expect("nobody is in the way");
+        assert_eq!((bed.row(both).await.children, bed.row(last).await.children), (2, 1));
+        invariants::check(&bed).await;
+    });
+}
+
+/// F18: a lane whose backlog an open transaction counts in is busy for other producers of that key, and for nobody else.
+#[test]
+fn a_lane_of_an_open_transaction_is_busy_for_its_producers_alone() {
+    wait_for(async {
+        let (bed, url, _database) = place().await;
+        let each = LaneRule { backlog: Some(5), ..LaneRule::default() };
+        let flow = QueueLimits { lanes: Some(Lanes { each, ..Lanes::default() }), ..QueueLimits::default() };
+        bed.limits(flow, None).await;
+        let keyed = |of: &str| {
+            let mut job = bed.job("work");
+            job.facts.key = Some(key(of));
+            windlass_store::Enqueue { jobs: vec![job], actor: Actor::api(), idempotency: None }
+        };
+        bed.store.enqueue(keyed("acme"), None).await.expect("the store answers").expect("it enters");
+        let stranger = hand(&url).await;
+        let enqueue = "BEGIN; SELECT windlass.enqueue('work', key => 'acme')";
+        stranger.batch_execute(enqueue).await.expect("a job");
+        let busy = soon("an enqueue of the key", bed.store.enqueue(keyed("acme"), None)).await;
+        assert!(matches!(busy, Err(StoreError::Busy(_))), "{busy:?}");
+        let other = soon("an enqueue of another", bed.store.enqueue(keyed("globex"), None)).await;
+        assert!(matches!(other, Ok(Ok(_))), "{other:?}");
+        let taken = soon("a claim", bed.claims("w", 9, None)).await;
+        assert_eq!(taken.len(), 2, "what is committed runs");
+        let ended = soon("an end", bed.settles(&taken[0], completes(), None)).await;
+        assert!(ended.is_ok(), "{ended:?}");
+        stranger.batch_execute("COMMIT").await.expect("it commits");
+        assert_eq!(bed.claims("w", 9, None).await.len(), 1);
+        invariants::check(&bed).await;
     });
 }
 

@@ -23,5 +23,5 @@ WHERE id = ?1 AND version = ?13 - 1 AND (status = ?2 OR CASE status
     WHEN 'orphaned' THEN ?2 = 'assigned' OR ?2 = 'running' OR ?2 = 'cancelled'
     WHEN 'failed' THEN ?2 = 'pending'
     WHEN 'timed_out' THEN ?2 = 'pending'
-    WHEN 'cancelled' THEN ?2 = 'pending'
+    WHEN 'cancelled' THEN ?2 = 'pending' OR ?2 = 'waiting'
     ELSE 0 END)

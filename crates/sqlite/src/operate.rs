@@ -3,9 +3,13 @@
 use crate::append::granted;
 use crate::db::Tx;
 use crate::error::Tried;
+use std::collections::HashMap;
 use windlass_core::decide::seal_key;
-use windlass_core::end::{counted_again, key_again};
+use windlass_core::end::key_again;
+use windlass_core::enqueue::UniqueKey;
+use windlass_core::flow::Behind;
 use windlass_core::operate::Verdict;
+use windlass_core::unique::Hold;
 use windlass_core::{Answer, Done, EventKind, Facts, Job, Payload, Refusal, Timestamp};
 use windlass_store::{Cancel, Fork, Redrive, Seal};
 
@@ -25,15 +29,50 @@ impl Tx<'_, '_> {
             Verdict::Already(version) => return Ok(Ok(Done::Already(version))),
             Verdict::Step(step) => *step,
         };
-        granted!(self.take_key_again(&job, created, request.payload.as_ref(), now)?);
-        let done = self.finish(&job, step)?;
-        let parent = job.parent_id.map_or(Ok(None), |id| self.job(id))?;
-        if let Some(parent) = parent
-            && let Some(step) = counted_again(&parent, job.id, &request.actor, now)
-        {
-            self.write(&parent, &step)?;
+        let log = if Behind::is_possible(&job) { self.graph_logs(&[job.id])? } else { Vec::new() };
+        let mut behind = Behind::of(&job, &log);
+        behind.takes_key(granted!(self.key_again(&job, created, request.payload.as_ref(), now)?));
+        self.look_behind(&mut behind, now)?;
+        let mut rows = HashMap::new();
+        for id in behind.rows() {
+            rows.extend(self.job(id)?.map(|job| (id, job)));
         }
-        Ok(done)
+        let back = behind.back(&step.job, |id| rows.get(&id), &request.actor, now);
+        for ((scope, key), hold) in &back.keys {
+            self.take_key(&scope.to_text(), key.as_str(), hold)?;
+        }
+        self.write(&job, &step)?;
+        let mut done = Done::Moved(step.job.version, step.job.status);
+        rows.insert(job.id, step.job);
+        for step in back.steps {
+            let Some(before) = rows.get(&step.job.id) else { continue };
+            self.write(before, &step)?;
+            if step.job.id == job.id {
+                done = Done::Moved(step.job.version, step.job.status);
+            }
+            rows.insert(step.job.id, step.job);
+        }
+        Ok(Ok(done))
+    }
+
+    /// Finds the jobs behind one that is redriven which may come back with it.
+    fn look_behind(&self, behind: &mut Behind, now: Timestamp) -> Tried<()> {
+        loop {
+            let next = behind.to_look_at();
+            if next.is_empty() {
+                break;
+            }
+            for id in next {
+                if let Some(job) = self.job(id)? {
+                    behind.found(&job, &self.graph_logs(&[id])?);
+                }
+            }
+        }
+        for id in behind.jobs() {
+            let Some(job) = self.job(id)?.filter(|job| job.unique_policy.is_some()) else { continue };
+            behind.needs_key(id, self.key_again(&job, self.created(id)?, None, now)?);
+        }
+        Ok(())
     }
 
     pub(crate) fn seal(&self, request: &Seal, now: Timestamp) -> Tried<Answer> {
@@ -49,23 +88,22 @@ impl Tx<'_, '_> {
         Ok(Ok(done))
     }
 
-    /// A job that comes back needs its unique key back.
-    fn take_key_again(
+    /// The unique key that a job takes anew when it comes back, if it has one and does not hold it still.
+    fn key_again(
         &self,
         job: &Job,
         created: Option<(Facts, Option<Payload>)>,
         brought: Option<&Payload>,
         now: Timestamp,
-    ) -> Tried<Result<(), Refusal>> {
-        let Some((facts, first)) = created.filter(|_| job.unique_policy.is_some()) else { return Ok(Ok(())) };
+    ) -> Tried<Result<Option<(UniqueKey, Hold)>, Refusal>> {
+        let Some((facts, first)) = created.filter(|_| job.unique_policy.is_some()) else {
+            return Ok(Ok(None));
+        };
         let payload = self.payload_now(job, first)?;
-        let Some(unique) = &facts.unique else { return Ok(Ok(())) };
+        let Some(unique) = &facts.unique else { return Ok(Ok(None)) };
         let held = self.hold(&unique.scope, &unique.key)?;
-        if let Some(hold) = granted!(key_again(job, &facts, brought.or(payload.as_ref()), held.as_ref(), now))
-        {
-            self.take_key(&unique.scope.to_text(), unique.key.as_str(), &hold)?;
-        }
-        Ok(Ok(()))
+        let hold = key_again(job, &facts, brought.or(payload.as_ref()), held.as_ref(), now);
+        Ok(hold.map(|hold| hold.map(|hold| ((unique.scope.clone(), unique.key.clone()), hold))))
     }
 
     pub(crate) fn fork(&self, request: &Fork, now: Timestamp) -> Tried<Answer> {

@@ -114,7 +114,7 @@ pub(crate) fn ends(event: &Event) -> Option<bool> {
         | EventKind::JobCancelled(_)
         | EventKind::JobSkipped(_) => Some(true),
         EventKind::JobTimedOut(detail) => Some(detail.due_at.is_none()),
-        EventKind::JobRedriven(_) | EventKind::JobForked(_) => Some(false),
+        EventKind::JobRedriven(_) | EventKind::JobRearmed(_) | EventKind::JobForked(_) => Some(false),
         _ => None,
     }
 }

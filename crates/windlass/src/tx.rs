@@ -266,16 +266,12 @@ async fn send_in<X: Transaction>(
                 "must be left out inside a transaction of your own; enqueue such jobs after its commit";
             return Err(invalid(Invalid::new("after", "given", limit)).into());
         }
+        if job.debounce().is_some() {
+            let limit = "cannot be given in a transaction of one's own; enqueue the job without in_tx";
+            return Err(invalid(Invalid::new("debounce", "given", limit)).into());
+        }
         // The horizon of a run time is ten years: any clock can tell.
         job.check(now).and_then(|()| client.inner.limits.check_job(job)).map_err(invalid)?;
-        if let Some(key) = &job.facts.key {
-            let why = "cannot be given in a transaction of one's own; enqueue the job without in_tx";
-            return Err(invalid(Invalid::new("key", key.as_str(), why)).into());
-        }
-        if job.facts.cost != 1 {
-            let why = "cannot be given in a transaction of one's own; enqueue the job without in_tx";
-            return Err(invalid(Invalid::new("cost", job.facts.cost, why)).into());
-        }
     }
     if jobs.is_empty() {
         return Ok(Vec::new());
@@ -297,6 +293,21 @@ fn refusal(jobs: &[NewJob], refused: Refused) -> Error {
     match (refused.code.as_str(), parent) {
         ("WL006", Some((index, parent))) if refused.message.contains(&parent.to_string()) => {
             refusal(index, Refusal::ParentNotFound(parent))
+        }
+        ("WL015", _) => {
+            let full = jobs.iter().enumerate().find(|(_, job)| refused.message.contains(&job.id.to_string()));
+            // `lane_full: 5 jobs of key …`
+            let waiting = refused.message.split_whitespace().nth(1).and_then(|n| n.parse().ok());
+            match (
+                full.and_then(|(index, job)| Some((index, &job.facts.queue, job.facts.key.as_ref()?))),
+                waiting,
+            ) {
+                (Some((index, queue, key)), Some(waiting)) => {
+                    let (queue, key) = (queue.clone(), key.clone());
+                    refusal(index, Refusal::LaneFull { queue, key, waiting })
+                }
+                _ => refused.into(),
+            }
         }
         ("WL012", _) => {
             let index = jobs.iter().position(|job| refused.message.contains(&job.id.to_string()));
@@ -342,6 +353,8 @@ fn asked(job: &NewJob) -> serde_json::Value {
         "unique_ttl": ttl,
         "parent_id": facts.parent_id,
         "id": job.id,
+        "key": facts.key,
+        "cost": facts.cost,
     })
 }
 

@@ -12,8 +12,8 @@ use std::time::Duration;
 use support::{Add, Task, task};
 use tokio::sync::Mutex;
 use windlass::{
-    Backoff, Client, Context, Enqueue, Error, HandlerError, JobId, Status, Timestamp, UniquePolicy,
-    UniqueScope, Worker,
+    Backoff, Client, Context, Enqueue, Error, Full, HandlerError, JobId, LaneMode, LaneRule, Lanes,
+    QueueLimits, Status, Timestamp, UniquePolicy, UniqueScope, Worker,
 };
 
 /// Runs a test that waits, on as many threads as a server would have.
@@ -55,6 +55,8 @@ fn every_option(client: &Client) -> Enqueue {
         .tag("a")
         .tag("b")
         .metadata("trace", serde_json::json!({ "id": 1 }))
+        .key("acme")
+        .cost(3)
 }
 
 #[test]
@@ -133,7 +135,16 @@ fn in_a_transaction_the_answers_are_the_same() {
             .await
             .unwrap()
             .id;
-        let nobody = windlass_store::fresh::job_id();
+        let (nobody, fresh) = (windlass_store::fresh::job_id(), windlass_store::fresh::job_id());
+        let lanes = async |queue: &str, rule: LaneRule| {
+            let lanes = Some(Lanes { each: rule, ..Lanes::default() });
+            let flow = QueueLimits { lanes, ..QueueLimits::default() };
+            client.queue(queue).set_flow(flow).await.unwrap();
+        };
+        for (queue, full) in [("full", Full::Refuse), ("drops", Full::Drop)] {
+            lanes(queue, LaneRule { backlog: Some(1), full: Some(full), ..LaneRule::default() }).await;
+            client.enqueue(task("waits")).queue(queue).key("acme").await.unwrap();
+        }
         let asked: Vec<(&str, Asking<'_>)> = vec![
             ("a duplicate", Box::new(|| client.enqueue(task("first")).unique("taken"))),
             ("a duplicate that differs", Box::new(|| client.enqueue(task("second")).unique("taken"))),
@@ -155,6 +166,12 @@ fn in_a_transaction_the_answers_are_the_same() {
                 Box::new(|| client.enqueue(task("known")).unique("by-id").id(known)),
             ),
             ("no such parent", Box::new(|| client.enqueue(task("")).parent(nobody))),
+            ("a full lane", Box::new(|| client.enqueue(task("")).queue("full").key("acme").id(fresh))),
+            (
+                "a full lane that drops",
+                Box::new(|| client.enqueue(task("")).queue("drops").key("acme").id(fresh)),
+            ),
+            ("a wrong cost", Box::new(|| client.enqueue(task("")).key("acme").cost(0))),
             ("a wrong priority", Box::new(|| client.enqueue(task("")).priority(9))),
             (
                 "a wrong delay",
@@ -174,6 +191,16 @@ fn in_a_transaction_the_answers_are_the_same() {
                 (Ok(inside), Ok(outside)) => assert_eq!(inside[1], outside[1], "{what}"),
                 (inside, outside) => assert_eq!(inside.unwrap_err(), outside.unwrap_err(), "{what}"),
             }
+        }
+        // What cannot be kept in somebody's transaction is refused by name.
+        lanes("newest", LaneRule { mode: Some(LaneMode::Newest), ..LaneRule::default() }).await;
+        let newest = client.enqueue(task("")).queue("newest").key("acme");
+        let debounced = client.enqueue(task("")).key("acme").debounce(Duration::from_secs(1));
+        for (job, word) in [(newest, "newest"), (debounced, "debounce")] {
+            let mut tx = db.transaction().await.unwrap();
+            let refused = job.in_tx(&mut tx).await.unwrap_err().to_string();
+            assert!(refused.contains(word), "{refused}");
+            tx.rollback().await.unwrap();
         }
         let mut tx = db.transaction().await.unwrap();
         let id = client.enqueue(task("")).in_tx(&mut tx).await.unwrap().id;

@@ -94,7 +94,11 @@ impl Twins {
             Act::Append { .. } | Act::Progress { .. } | Act::Step { .. } | Act::WriteLogs { .. } => {
                 self.writes(act).await?;
             }
-            Act::Cancel { .. } | Act::Redrive { .. } | Act::Fork { .. } | Act::Seal { .. } => {
+            Act::Cancel { .. }
+            | Act::Redrive { .. }
+            | Act::RedriveCause { .. }
+            | Act::Fork { .. }
+            | Act::Seal { .. } => {
                 self.operates(act).await?;
             }
             Act::Purge { .. } | Act::Restore { .. } | Act::Erase { .. } => self.removes(act).await?,
@@ -285,6 +289,12 @@ impl Twins {
                     expected_version,
                 };
                 let answer = both!(self, redrive, request);
+                self.tells("redrive", answer.is_ok());
+            }
+            Act::RedriveCause { skip, from_start } => {
+                let Some(job) = at_place(&self.skips, *skip).copied() else { return Ok(()) };
+                let (from_start, actor) = (*from_start, operator());
+                let answer = both!(self, redrive, Redrive { from_start, actor, ..crate::redrive(job) });
                 self.tells("redrive", answer.is_ok());
             }
             Act::Seal { flow, job } => {

@@ -4,6 +4,7 @@ use super::act::{Turned, operator, promise, queue, worker};
 use super::plan::{Act, KeyLimits};
 use super::twins::{Twins, at_place, both, lane_key};
 use crate::{name, who};
+use proptest::test_runner::TestCaseError;
 use windlass_core::breaker::{Attempts, Breaker};
 use windlass_core::decide::Claim;
 use windlass_core::lane::{Full, LaneMode, LaneRule, Lanes};
@@ -192,10 +193,19 @@ impl Twins {
                 self.tells("put_queue", answer.is_ok());
             }
             Act::BreakQueue { queue: q, breaks, behind } => {
-                // One that can break, if there is one.
+                self.terms(&Act::AcquireTerm { holder: 0 }).await?;
+                // One that can break; if there is none, this one may from now on.
                 let set = both!(self, queue_settings, ());
                 let can = |known: &&Queue| known.flow.as_ref().is_some_and(|flow| flow.breaker.is_some());
-                let queue = set.iter().find(can).map_or_else(|| queue(*q), |known| known.name.clone());
+                let queue = match set.iter().find(can) {
+                    Some(known) => known.name.clone(),
+                    None => {
+                        let flow = Some(QueueLimits { breaker: Some(BREAKER), ..QueueLimits::default() });
+                        let put = PutQueue { flow, ..PutQueue::new(queue(*q), actor) };
+                        both!(self, put_queue, put).map_err(|bad| TestCaseError::fail(bad.to_string()))?;
+                        queue(*q)
+                    }
+                };
                 let count = breaks.then_some(Attempts { ended: 4, failed: 3 });
                 let epoch = self.epoch - behind;
                 let request = BreakQueue { term: name("leader"), epoch, queue, count };

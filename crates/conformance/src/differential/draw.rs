@@ -112,6 +112,7 @@ pub fn on_jobs() -> BoxedStrategy<Act> {
                 Act::Redrive { job, delay_ms, from_start, payload, key, behind }
             }
         ),
+        2 => (place(), yes()).prop_map(|(skip, from_start)| Act::RedriveCause { skip, from_start }),
         1 => (place(), weighted(0.5, 0..6i64), proptest::bool::weighted(0.3), yes(), behind()).prop_map(
             |(job, from_version, again, payload, behind)| Act::Fork { job, from_version, again, payload, behind }
         ),

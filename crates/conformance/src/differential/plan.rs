@@ -176,6 +176,11 @@ pub enum Act {
         key: Option<usize>,
         behind: Option<i64>,
     },
+    /// Redrives a job because of which another was skipped.
+    RedriveCause {
+        skip: Place,
+        from_start: bool,
+    },
     Fork {
         job: Place,
         from_version: Option<i64>,

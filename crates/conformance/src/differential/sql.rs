@@ -10,17 +10,18 @@ use std::fmt::Debug;
 use windlass_core::decide::Cancel as Wish;
 use windlass_core::limits::LEASE_MAX_MS;
 use windlass_core::{
-    Actor, Done, JobId, NewJob, Outcome, Payload, Refusal, Status, Timestamp, Token, Version,
+    Actor, Done, JobId, Name, NewJob, Outcome, Payload, QueueLimits, Refusal, Status, Timestamp, Token,
+    Version,
 };
-use windlass_store::{Cancel, Enqueue, Settle, SettleItem, Signal};
+use windlass_store::{Cancel, Enqueue, Enqueued, Settle, SettleItem, Signal};
 
 /// The SQL API of a store. A refusal is the SQLSTATE that was raised.
 #[async_trait]
 pub trait SqlApi: Send + Sync {
     /// Who acts through it, as logs show it.
     fn actor(&self) -> Actor;
-    /// `windlass.enqueue`: the id of the new job, or of the one that has its unique key.
-    async fn enqueue(&self, job: &NewJob, now: Timestamp) -> Result<JobId, String>;
+    /// `windlass.enqueue`: the id of the new job, or of the one that has its unique key; none if it was dropped.
+    async fn enqueue(&self, job: &NewJob, now: Timestamp) -> Result<Option<JobId>, String>;
     /// `windlass.cancel`: `cancelled`, `requested` or `already`.
     async fn cancel(&self, job: JobId, wish: &Wish, now: Timestamp) -> Result<String, String>;
     /// `windlass.signal`: whether the key was sent before.
@@ -46,6 +47,7 @@ fn state(refusal: &Refusal) -> String {
         Refusal::Mismatch => "WL010",
         Refusal::KeyReused(_) => "WL011",
         Refusal::JobExists => "WL012",
+        Refusal::LaneFull { .. } => "WL015",
         other => other.code(),
     }
     .to_owned()
@@ -67,11 +69,9 @@ impl Twins {
         let Some(sql) = self.sql.clone() else { return Ok(false) };
         let (now, actor) = (self.now, sql.actor());
         match act {
-            // The SQL API knows no keys of lanes, no costs and no debounce.
+            // The SQL API knows no debounce.
             Act::Enqueue { jobs, promise: None }
-                if jobs.iter().all(|spec| {
-                    spec.lane.is_none() && spec.cost == 1 && spec.unique.is_none_or(|(_, policy)| policy < 5)
-                }) =>
+                if jobs.iter().all(|spec| spec.unique.is_none_or(|(_, policy)| policy < 5)) =>
             {
                 for spec in jobs {
                     self.enqueues_by_sql(spec).await?;
@@ -123,13 +123,27 @@ impl Twins {
         // In SQL nobody shows a lease of the parent.
         // Nor does SQL make graphs.
         let spec = &Spec { graph: None, ..spec.clone() };
-        let job = NewJob { parent_token: None, ..self.new_job(spec) };
+        let mut job = NewJob { parent_token: None, ..self.new_job(spec) };
+        let flow = self.flow_of(&job.facts.queue).await?;
+        // Nor does it let the newest of a key take the place of the others.
+        job.facts.key = job.facts.key.filter(|key| {
+            let entry = flow.as_ref().and_then(|flow| flow.entry(key));
+            !entry.is_some_and(|entry| entry.newest)
+        });
         let request = Enqueue { jobs: vec![job.clone()], actor: sql.actor(), idempotency: None };
         let model = self.model.enqueue(request, self.now()).await;
         let model = model.map_err(|error| TestCaseError::fail(format!("the model failed: {error}")))?;
-        let model = model.map(|answers| answers[0].id).map_err(|refused| state(&refused.refusal));
-        self.ids.extend(model.iter());
+        let made = |answers: Vec<Enqueued>| (!answers[0].dropped).then_some(answers[0].id);
+        let model = model.map(made).map_err(|refused| state(&refused.refusal));
+        self.ids.extend(model.iter().flatten());
         self.sent.push(job.clone());
         same(spec, model, sql.enqueue(&job, self.now).await)
+    }
+
+    /// The rules of a queue.
+    async fn flow_of(&self, queue: &Name) -> Result<Option<QueueLimits>, TestCaseError> {
+        let queues = self.model.queue_settings((), self.now()).await;
+        let queues = queues.map_err(|error| TestCaseError::fail(format!("the model failed: {error}")))?;
+        Ok(queues.into_iter().find(|found| found.name == *queue).and_then(|found| found.flow))
     }
 }

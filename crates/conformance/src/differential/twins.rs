@@ -9,8 +9,8 @@ use windlass_core::flow::{Edge, FLOW_KIND, Flow, Graph, Join, On};
 use windlass_core::unique::{Debounce, Policy, Scope};
 use windlass_core::wait::LinkToken;
 use windlass_core::{
-    ApprovalId, Backoff, Event, Facts, FeedCursor, JobId, Key, LeaseMs, Name, NewJob, Payload, RunAt, Secret,
-    Timestamp, Token, Unique, Version, Who,
+    ApprovalId, Backoff, Event, EventKind, Facts, FeedCursor, JobId, Key, LeaseMs, Name, NewJob, Payload,
+    RunAt, Secret, Timestamp, Token, Unique, Version, Who,
 };
 use windlass_store::{Now, ReadFeed, Restore, Store, StoreResult};
 
@@ -37,6 +37,8 @@ pub struct Twins {
     pub forks: Vec<(JobId, JobId)>,
     /// Open flows.
     pub flows: Vec<JobId>,
+    /// Jobs because of which others were skipped.
+    pub skips: Vec<JobId>,
     /// What was removed, as an archive would hold it.
     pub archived: Vec<Restore>,
     /// Jobs that ended rate limited: their key, or their queue, may be held.
@@ -116,6 +118,7 @@ impl Twins {
             assignments: vec![],
             forks: vec![],
             flows: vec![],
+            skips: vec![],
             archived: vec![],
             held: vec![],
             ended: vec![],
@@ -296,6 +299,9 @@ impl Twins {
         let [left, right] = told;
         for event in &left {
             *self.written.entry(event.what.type_name().to_owned()).or_default() += 1;
+            if let EventKind::JobSkipped(d) = &event.what {
+                self.skips.push(d.upstream);
+            }
         }
         same("feed", &"what is new", Ok(left), Ok(right)).map(|_| ())
     }

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { JobEvent } from "../src/base/api.ts";
+import { fold as foldRow, fresh } from "../src/base/status.ts";
 import { attempts, axis, lanes, stepsOf } from "../src/view/life.ts";
 
 const START = Date.parse("2026-11-18T00:00:00Z");
@@ -64,4 +65,13 @@ test("attempts say how long each waited and ran, and how it ended", () => {
 test("steps of two jobs are set side by side by their names", () => {
   const found = stepsOf([...waited(), event(72_007, "node_started", { detail: { name: "mail" } })]);
   assert.deepEqual([...found], [["pack", { ms: 2000, isDone: true }], ["label", { ms: 2000, isDone: true }], ["mail", { ms: null, isDone: false }]]);
+});
+
+test("a job that waits again after a redrive is in no line, and its row says so", () => {
+  const life = [event(0, "job_created"), event(1, "job_skipped"), event(5, "job_rearmed", { upstream: ["a"] })];
+  const waits = lanes(life).find((lane) => lane.kind === "wait");
+  assert.deepEqual([waits?.name, waits?.bars.length], ["upstream", 1]);
+  const row = fresh(life[0]!);
+  for (const moved of life.slice(1)) foldRow(row, moved);
+  assert.deepEqual([row.status, row.waiting_for, row.finished_at], ["waiting", "upstream", null]);
 });

@@ -15,6 +15,7 @@ export const said = (event: JobEvent) => (event.detail ?? {}) as Record<string, 
 const MOVES: Record<string, string> = {
   job_created: "pending", job_redriven: "pending", job_forked: "pending", job_assigned: "assigned", job_claimed: "running",
   job_started: "running", job_orphaned: "orphaned", job_retried: "retry", job_released: "retry", job_waiting: "waiting",
+  job_rearmed: "waiting",
   job_completed: "completed", job_failed: "failed", job_cancelled: "cancelled", job_skipped: "cancelled",
 };
 
@@ -71,6 +72,9 @@ export function fold(job: Job, event: JobEvent): boolean {
       break;
     case "job_redriven":
       Object.assign(job, { retries: 0, error: undefined });
+      break;
+    case "job_rearmed":
+      Object.assign(job, { retries: 0, error: undefined, waiting_for: "upstream" });
       break;
     case "job_cancel_requested":
       job.cancel_requested_at = event.at;

@@ -7,7 +7,7 @@ export type Span = { from: number; to: number | null; tone: string; text: string
 export type Lane = { name: string; kind: "line" | "wait" | "attempt" | "step" | "people"; bars: Span[] };
 
 const MARKS: Record<string, string> = {
-  job_cancel_requested: "cancel requested", job_redriven: "redriven", job_forked: "forked", job_approval_asked: "approval asked", job_approval_voted: "vote", job_signalled: "signal",
+  job_cancel_requested: "cancel requested", job_redriven: "redriven", job_rearmed: "waits again", job_forked: "forked", job_approval_asked: "approval asked", job_approval_voted: "vote", job_signalled: "signal",
 };
 const IN_LINE = ["pending", "retry", "orphaned", "assigned"];
 
@@ -35,7 +35,9 @@ export function lanes(events: JobEvent[]): Lane[] {
       steps.clear();
       [open, attempt, wait] = [null, null, null];
       if (IN_LINE.includes(to)) line.bars.push((open = bar(to, to === "retry" ? "waiting for the next try" : word(to))));
-      if (to === "waiting") all.push({ name: `${told.waits_for}${told.name ? ` ${told.name}` : ""}`, kind: "wait", bars: [(wait = bar("waiting", `waiting for ${told.waits_for}`))] });
+      // A job that waits again after a redrive waits for the jobs before it.
+      const what = told.waits_for ?? "upstream";
+      if (to === "waiting") all.push({ name: `${what}${told.name ? ` ${told.name}` : ""}`, kind: "wait", bars: [(wait = bar("waiting", `waiting for ${what}`))] });
       if (to === "running") all.push({ name: `attempt ${event.attempt}`, kind: "attempt", bars: [(attempt = bar("running", `attempt ${event.attempt} on ${event.actor}`))] });
     }
     if (wait && (told.woke || event.type === "job_woken")) {
