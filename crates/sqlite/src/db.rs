@@ -151,10 +151,9 @@ impl<'c> Db<'c> {
         self.all(sql!("graph_events"), [job.as_bytes()], row::event)
     }
 
-    /// What of the logs of jobs says where they stand in a graph.
-    pub(crate) fn graph_logs(&self, jobs: &[JobId]) -> Tried<Vec<Event>> {
-        let jobs = array(jobs.iter().map(|job| job.as_bytes().to_vec()));
-        self.all(sql!("graph_logs"), [jobs], row::event)
+    /// What of a job's log says where it stands in a graph.
+    pub(crate) fn graph_log(&self, job: JobId) -> Tried<Vec<Event>> {
+        self.all(sql!("graph_log"), [job.as_bytes()], row::event)
     }
 
     /// What of the log a resumed run is given.

@@ -29,7 +29,7 @@ impl Tx<'_, '_> {
             Verdict::Already(version) => return Ok(Ok(Done::Already(version))),
             Verdict::Step(step) => *step,
         };
-        let log = if Behind::is_possible(&job) { self.graph_logs(&[job.id])? } else { Vec::new() };
+        let log = if Behind::is_possible(&job) { self.graph_log(job.id)? } else { Vec::new() };
         let mut behind = Behind::of(&job, &log);
         behind.takes_key(granted!(self.key_again(&job, created, request.payload.as_ref(), now)?));
         self.look_behind(&mut behind, now)?;
@@ -64,7 +64,7 @@ impl Tx<'_, '_> {
             }
             for id in next {
                 if let Some(job) = self.job(id)? {
-                    behind.found(&job, &self.graph_logs(&[id])?);
+                    behind.found(&job, &self.graph_log(id)?);
                 }
             }
         }

@@ -73,6 +73,7 @@ const SEARCHES: &[(&str, &str)] = &[
     ("remembered", "SEARCH job_events USING INDEX job_events_version (job_id=? AND version>?)"),
     ("votes", "SEARCH job_events USING INDEX job_events_version (job_id=?)"),
     ("graph_events", "SEARCH job_events USING INDEX job_events_version (job_id=?)"),
+    ("graph_log", "SEARCH job_events USING INDEX job_events_version (job_id=?)"),
     ("event_by_key", "SEARCH job_events USING INDEX job_events_key (job_id=? AND key=?)"),
     ("feed", "SEARCH e USING INTEGER PRIMARY KEY (rowid>?)"),
     ("feed", "SEARCH j USING INDEX sqlite_autoindex_jobs_1 (id=?)"),

@@ -368,7 +368,10 @@ def schedules():
     """A schedule is made, looked at, triggered, paused, resumed and removed; its jobs stay."""
     path = f"/v1/schedules/{KIND}"
     refused(404, "schedule_not_found", "GET", path)
-    made = ok("PUT", path, {"cron": "0 3 * * *", "job": {"kind": KIND, "queue": "scheduled"}})
+    wish = {"cron": "0 3 * * *", "job": {"kind": KIND, "queue": "scheduled"}}
+    assert len(ok("POST", f"{path}/preview?n=2", wish)["next"]) == 2
+    refused(404, "schedule_not_found", "GET", path)
+    made = ok("PUT", path, wish)
     assert made["name"] == KIND and made["timezone"] == "UTC" and made["next_at"]
     assert ok("GET", path)["cron"] == "0 3 * * *"
     assert [one["name"] for one in ok("GET", "/v1/schedules")["schedules"]].count(KIND) == 1
