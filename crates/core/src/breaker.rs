@@ -126,6 +126,8 @@ pub struct Window {
     slices: BTreeMap<i64, Attempts>,
     last_success: Option<Timestamp>,
     last_failure: Option<Timestamp>,
+    /// Whether the queue was broken when it was last looked at.
+    was_broken: bool,
 }
 
 /// What follows from what was counted.
@@ -163,6 +165,11 @@ impl Window {
             failed: sum.failed + one.failed,
         };
         let count = self.slices.values().fold(Attempts::default(), sum);
+        // An operator mended it since the last look: the failures that broke it are forgiven.
+        if std::mem::replace(&mut self.was_broken, broken.is_some()) && broken.is_none() {
+            self.slices.clear();
+            return Verdict::Stays;
+        }
         let Some(broken) = broken else {
             return if breaker.is_passed(count) { Verdict::Breaks(count) } else { Verdict::Stays };
         };
@@ -171,9 +178,15 @@ impl Window {
         if since(self.last_success) {
             // What failed before is forgiven.
             self.slices.clear();
+            self.was_broken = false;
             return Verdict::Mends;
         }
         if since(self.last_failure) { Verdict::Breaks(count) } else { Verdict::Stays }
+    }
+
+    /// Notes that the verdict [`Verdict::Breaks`] was written: who mends the queue before the next look is noticed too.
+    pub fn broke(&mut self) {
+        self.was_broken = true;
     }
 }
 
@@ -293,6 +306,23 @@ mod tests {
         ended(&mut window, 6_600, false);
         assert_eq!(window.judge(BREAKER, Some(&broken), time(7_000)), Verdict::Mends);
         assert_eq!(window.judge(BREAKER, None, time(7_001)), Verdict::Stays, "the past is forgiven");
+    }
+
+    #[test]
+    fn what_an_operator_mended_is_not_broken_again_by_old_failures() {
+        let mut window = Window::default();
+        (0..4).for_each(|_| ended(&mut window, 1_000, true));
+        assert!(matches!(window.judge(BREAKER, None, time(1_500)), Verdict::Breaks(_)));
+        assert!(matches!(window.judge(BREAKER, None, time(1_600)), Verdict::Breaks(_)), "it was not written");
+        window.broke();
+        assert_eq!(window.judge(BREAKER, None, time(2_000)), Verdict::Stays, "mended before the next look");
+        assert_eq!(window.judge(BREAKER, None, time(2_500)), Verdict::Stays);
+        (0..4).for_each(|_| ended(&mut window, 3_000, true));
+        assert!(matches!(window.judge(BREAKER, None, time(3_000)), Verdict::Breaks(_)), "new failures count");
+        window.broke();
+        let broken = Broken { at: time(3_000), until: time(8_000), count: Attempts::default() };
+        assert_eq!(window.judge(BREAKER, Some(&broken), time(3_500)), Verdict::Stays);
+        assert_eq!(window.judge(BREAKER, None, time(4_000)), Verdict::Stays, "mended after a look");
     }
 
     #[test]

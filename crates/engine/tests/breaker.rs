@@ -113,4 +113,21 @@ on_every_store! {
         .await;
         fail_until_broken(&bed).await;
     }
+
+    /// F19: what an operator mends stays whole, although the leader remembers the failures that broke it.
+    #[test]
+    async fn a_queue_that_was_mended_by_hand_stays_whole(bed: Bed) {
+        let breaker = Breaker { errors: 2, of: 2, within_ms: 60_000, pause_ms: 60_000 };
+        let flow = Some(QueueLimits { breaker: Some(breaker), ..QueueLimits::default() });
+        let put = PutQueue { flow, ..PutQueue::new(queue(), Actor::api()) };
+        bed.store.put_queue(put.clone(), None).await.expect("the store").expect("set");
+        let mut leads = JoinSet::new();
+        process(&bed, &mut leads, "a");
+        fail_until_broken(&bed).await;
+        bed.store.put_queue(put, None).await.expect("the store").expect("mended");
+        // Three looks of the leader.
+        sleep(Duration::from_millis(1_500)).await;
+        assert_eq!(broken(&bed).await, None);
+        fail_until_broken(&bed).await;
+    }
 }

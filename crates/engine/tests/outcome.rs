@@ -116,7 +116,9 @@ on_every_store! {
             at_once(facts);
         }).await;
         let view = bed.until_is(id, Status::TimedOut).await;
-        assert_eq!((view.job.attempt, view.job.retries), (2, 1));
+        assert_eq!(view.job.retries, 1);
+        // By what is on record, not by attempts: a slow machine may claim it and let it go again before its handler begins.
+        assert_eq!(bed.count(id, "job_timed_out").await, 2);
         running.stop().await;
     }
 

@@ -87,8 +87,14 @@ impl QueueBreaker {
             let window = counts.windows.entry(queue.clone()).or_default();
             match window.judge(breaker, broken.as_ref(), now) {
                 Verdict::Stays => {}
-                Verdict::Breaks(count) => self.write(epoch, queue, Some(count)).await?,
-                Verdict::Mends => self.write(epoch, queue, None).await?,
+                Verdict::Breaks(count) => {
+                    if self.write(epoch, queue, Some(count)).await? {
+                        window.broke();
+                    }
+                }
+                Verdict::Mends => {
+                    self.write(epoch, queue, None).await?;
+                }
             }
         }
         Ok(true)
@@ -126,7 +132,8 @@ impl QueueBreaker {
         Ok(())
     }
 
-    async fn write(&self, epoch: i64, queue: Name, count: Option<Attempts>) -> StoreResult<()> {
+    /// Writes what follows; says whether it was written.
+    async fn write(&self, epoch: i64, queue: Name, count: Option<Attempts>) -> StoreResult<bool> {
         let request = BreakQueue { term: Leading::term(), epoch, queue: queue.clone(), count };
         match self.store.break_queue(request, None).await? {
             Ok(true) => {
@@ -139,11 +146,11 @@ impl QueueBreaker {
                     }
                     None => tracing::info!(%queue, "the queue is whole again: an attempt succeeded"),
                 }
-                Ok(())
+                Ok(true)
             }
-            Ok(false) => Ok(()),
+            Ok(false) => Ok(false),
             // Another leads: the term of this one ends by itself.
-            Err(Refusal::StaleEpoch(_)) => Ok(()),
+            Err(Refusal::StaleEpoch(_)) => Ok(false),
             Err(refusal) => Err(StoreError::Unavailable(refusal.to_string())),
         }
     }
