@@ -370,7 +370,7 @@ pub async fn the_same_secret_again_returns_the_same_jobs(bed: Bed) {
     assert!(others.iter().all(|c| first.iter().all(|f| f.job.id != c.job.id)));
 }
 
-/// J7, R1, M15
+/// J7, R1
 pub async fn what_one_secret_takes_twice_is_held_once(bed: Bed) {
     let id = bed.a_job(at(0)).await;
     let claim = claim_with("w", Bed::secret(4));

@@ -14,7 +14,7 @@ use crate::reach::Reach;
 use crate::register::{self, Registrar};
 use crate::repeat::Pause;
 use crate::run::at;
-use crate::service::{Dispatcher, Leader, LiveSettings, Scheduler, Sweeper, TriggerProcessor};
+use crate::service::{Leader, LedServices, LiveSettings, Sweeper};
 use crate::settle::{self, Settler};
 use crate::shutdown::{Ending, Level, Shutdown};
 use crate::task::{inside, keep, panic_message};
@@ -44,7 +44,7 @@ pub(crate) struct Parts {
     pub(crate) ending: Ending,
     /// How long what runs may go on after the worker was asked to end.
     pub(crate) shutdown_deadline: Duration,
-    /// Whether it fires schedules and assigns jobs when it leads.
+    /// Whether it leads when it can.
     pub(crate) schedules: bool,
 }
 
@@ -89,13 +89,13 @@ pub(crate) async fn run(parts: Parts, mut ended: UnboundedReceiver<Ended>, renew
         biased;
         () = keep("heartbeat", || heartbeat::renew(Arc::clone(&reach), Arc::clone(&holdings))) => {}
         () = keep("watch", || heartbeat::watch(Arc::clone(&holdings))) => {}
-        () = work_and_end(&parts, &claimer) => {}
+        // Who led resigns before the worker is gone.
+        _ = async { tokio::join!(work_and_end(&parts, &claimer), lead_until_the_end(&parts)) } => {}
         () = settle_all(&settler, &mut ended) => {}
         () = open_apart(&reach, renewal_store) => {}
         () = keep("cancels", || cancels::watch(Arc::clone(&watcher))) => {}
         () = keep("register", || register::run(Arc::clone(&registrar))) => {}
         () = keep("sweeper", || sweep(Arc::clone(&reach), Arc::clone(&sweep_soon))) => {}
-        () = keep("schedules", || schedules(parts.clone())) => {}
     }
     let forgotten = reach.ask(reach.source.remove_worker(profile.identity.clone()));
     if !matches!(timeout(LAST, forgotten).await, Ok(Ok(()))) {
@@ -115,28 +115,20 @@ async fn sweep(reach: Arc<Reach>, soon: Arc<Notify>) {
     sweeper.run(Shutdown::new()).await;
 }
 
-/// Fires schedules, assigns jobs of push queues and processes kept events of triggers while this worker leads, if it should.
-async fn schedules(parts: Parts) {
-    if parts.schedules
-        && let Some(store) = &parts.reach.store
-    {
-        let leader = Leader::new(Arc::clone(store), parts.profile.identity.clone());
-        let settings = LiveSettings::new(Arc::clone(store));
-        let scheduler = Scheduler::new(Arc::clone(store), leader.leading(), settings.clone());
-        let dispatcher = Dispatcher::new(Arc::clone(store), leader.leading(), settings.clone());
-        let triggers = TriggerProcessor::new(Arc::clone(store), leader.leading(), settings);
-        let asked = || parts.ending.asked.clone();
-        let all = async {
-            tokio::join!(
-                leader.run(asked()),
-                scheduler.run(asked()),
-                dispatcher.run(asked()),
-                triggers.run(asked())
-            )
-        };
-        inside(&parts.reach.runtime, all).await;
-    }
-    std::future::pending().await
+/// Does what one process does for all while this worker leads, if it should. It leads only while no server waits to.
+async fn lead_until_the_end(parts: &Parts) {
+    let Some(store) = parts.reach.store.as_ref().filter(|_| parts.schedules) else { return };
+    let shutdown = Shutdown::new();
+    let lead = || {
+        let leader = Leader::new(Arc::clone(store), parts.profile.identity.clone()).yields();
+        let services = LedServices::new(Arc::clone(store), leader, LiveSettings::new(Arc::clone(store)));
+        inside(&parts.reach.runtime, services.run(shutdown.clone()))
+    };
+    let end = async {
+        parts.ending.reached(Level::Graceful).await;
+        shutdown.graceful();
+    };
+    tokio::join!(keep("leader", lead), end);
 }
 
 /// Opens the heart's own store, again until it works.

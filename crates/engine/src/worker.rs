@@ -242,8 +242,8 @@ impl Worker {
         self
     }
 
-    /// Whether it also fires schedules and assigns the jobs of push queues, for programs without a server. Of all that would,
-    /// one does: the leader.
+    /// Whether it also leads, for programs without a server: fires schedules, assigns the jobs of push queues and does all
+    /// else of `LedServices`. Of all that would, one does, servers before workers.
     #[must_use]
     pub fn schedules(mut self, fires: bool) -> Self {
         self.schedules = fires;

@@ -6,7 +6,7 @@ use bed::{Bed, Running, handler, name, who};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 use windlass_core::schedule::{Schedule, Timing};
 use windlass_core::{Actor, Facts};
 use windlass_engine::Shutdown;
@@ -14,12 +14,17 @@ use windlass_engine::service::{Leader, Leading};
 use windlass_store::PutSchedule;
 
 /// A candidate at work: whether it leads, its word to end, and its task.
-fn candidate(
-    bed: &Bed,
-    tasks: &mut JoinSet<()>,
-    holder: &str,
-) -> (Leading, Shutdown, tokio::task::AbortHandle) {
-    let leader = Leader::new(Arc::clone(&bed.store), who(holder)).ttl_ms(4_000);
+fn candidate(bed: &Bed, tasks: &mut JoinSet<()>, holder: &str) -> (Leading, Shutdown, AbortHandle) {
+    start(Leader::new(Arc::clone(&bed.store), who(holder)), tasks)
+}
+
+/// One that leaves the term to others, as workers do.
+fn yielding(bed: &Bed, tasks: &mut JoinSet<()>, holder: &str) -> (Leading, Shutdown, AbortHandle) {
+    start(Leader::new(Arc::clone(&bed.store), who(holder)).yields(), tasks)
+}
+
+fn start(leader: Leader, tasks: &mut JoinSet<()>) -> (Leading, Shutdown, AbortHandle) {
+    let leader = leader.ttl_ms(4_000);
     let (leading, shutdown) = (leader.leading(), Shutdown::new());
     let handle = tasks.spawn(leader.run(shutdown.clone()));
     (leading, shutdown, handle)
@@ -52,6 +57,33 @@ on_every_store! {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         assert_eq!(changes().await, 3, "every change of leader is in the audit");
+    }
+
+    /// R4: a worker leads while no server is there, resigns for one that comes, and leads again when the last server is gone,
+    /// whether that ended or died.
+    #[test]
+    async fn a_worker_leaves_the_term_to_servers(bed: Bed) {
+        let mut tasks = JoinSet::new();
+        let (mut worker, ..) = yielding(&bed, &mut tasks, "worker");
+        let (mut other, ends, _) = yielding(&bed, &mut tasks, "other worker");
+        let one = tokio::select! { epoch = worker.leads() => epoch, epoch = other.leads() => epoch };
+        assert_eq!(one, 1, "one of two workers leads");
+        ends.graceful();
+        worker.leads().await;
+        let (mut first, first_ends, _) = candidate(&bed, &mut tasks, "server");
+        let epoch = first.leads().await;
+        assert_eq!(worker.epoch(), None, "it resigned");
+        // With servers left, it is one of them that leads next.
+        let (mut second, _, dies) = candidate(&bed, &mut tasks, "another server");
+        while bed.store.term(name("next_leader"), None).await.expect("the store").is_none_or(|next| next.holder != who("another server")) {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        first_ends.graceful();
+        let next = tokio::select! { epoch = worker.leads() => Err(epoch), epoch = second.leads() => Ok(epoch) };
+        assert!(next.is_ok_and(|next| next > epoch), "{next:?} after {epoch}");
+        dies.abort();
+        worker.leads().await;
+        assert_eq!((first.epoch(), second.epoch().is_some()), (None, true), "the dead one never says so");
     }
 
     /// R7, R4: several workers fire one schedule; each slot is one job, and each job runs.

@@ -3,21 +3,28 @@
 mod bed;
 
 use bed::{Bed, DEADLINE, name, new_job, who};
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use windlass_core::decide::Claim;
 use windlass_core::follow::STATS;
 use windlass_core::problem::{Sighting, Sightings};
+use windlass_core::registry::Slots;
 use windlass_core::stats::{Rollups, Standing, Tally};
-use windlass_core::{Actor, Failure, Job, LeaseMs, Outcome, RunAt, Timestamp};
+use windlass_core::{Actor, Failure, Job, LeaseMs, Metadata, Outcome, RunAt, Timestamp};
 use windlass_engine::Shutdown;
 use windlass_engine::service::{Follower, Leader, Start, StatsReader};
 use windlass_store::{
-    Adopt, ClaimMany, FeedEvent, Fork, ListProblems, ProblemView, Purge, ReadArchive, ReadAudit, ReadFeed,
-    ReadRollups, RebuildStats, Resolution, Restore, Rollup, Settle, SettleItem, Store, fresh,
+    Adopt, ClaimMany, Clocked, FeedEvent, Fork, ListProblems, ProblemView, Purge, PutWorker, ReadArchive,
+    ReadAudit, ReadFeed, ReadGauges, ReadRollups, RebuildStats, Resolution, Restore, Rollup, Settle,
+    SettleItem, Store, fresh,
 };
+
+/// How far a clock jumps.
+const HOUR_MS: i64 = 3_600_000;
 
 /// A process that leads and follows; it dies with the handle.
 fn process(bed: &Bed, tasks: &mut JoinSet<()>, holder: &str) -> (Shutdown, tokio::task::AbortHandle) {
@@ -58,6 +65,14 @@ async fn live(bed: &Bed, rounds: usize) {
             bed.store.fork(fork, None).await.expect("the store").expect("forked");
         }
     }
+}
+
+/// The bed under a clock that is so many milliseconds ahead of this machine's.
+fn clocked(bed: Bed) -> (Bed, Arc<AtomicI64>) {
+    let ahead_ms = Arc::new(AtomicI64::new(0));
+    let clock = Arc::clone(&ahead_ms);
+    let now = move || fresh::wall_clock().plus_ms(clock.load(Ordering::Acquire));
+    (bed.around(|store| Clocked::new(store, now)).0, ahead_ms)
 }
 
 async fn whole_feed(store: &dyn Store) -> Vec<FeedEvent> {
@@ -155,6 +170,99 @@ on_every_store! {
         live(&bed, 5).await;
         let (_third, _) = process(&bed, &mut tasks, "c");
         agrees(&bed).await;
+    }
+
+    /// R4: so it is with a clock that jumps an hour ahead and back between leaders, and is wrong when all is made again.
+    #[test]
+    async fn a_clock_that_jumps_counts_nothing_twice_and_leaves_nothing_out(bed: Bed) {
+        let (bed, clock) = clocked(bed);
+        let jump = |ms: i64| clock.store(ms, Ordering::Release);
+        let mut tasks = JoinSet::new();
+        let (_, first) = process(&bed, &mut tasks, "a");
+        live(&bed, 4).await;
+        agrees(&bed).await;
+        // Its term is over by this clock; it leads anew, and then dies.
+        jump(HOUR_MS);
+        live(&bed, 4).await;
+        let (second, _) = process(&bed, &mut tasks, "b");
+        first.abort();
+        live(&bed, 4).await;
+        agrees(&bed).await;
+        jump(-HOUR_MS);
+        live(&bed, 4).await;
+        agrees(&bed).await;
+        let (rows, _) = stored(&bed).await;
+        let hours = rows.iter().filter(|row| row.key.tally == Tally::Started && row.key.resolution == Resolution::Hour);
+        let by_hour = hours.fold(BTreeMap::<Timestamp, i64>::new(), |mut sums, row| {
+            *sums.entry(row.key.at).or_default() += row.count;
+            sums
+        });
+        assert_eq!(by_hour.values().sum::<i64>(), 80, "{by_hour:?}");
+        assert!(by_hour.len() >= 2, "some of it happened an hour later, as the clock said: {by_hour:?}");
+        bed.store.rebuild_stats(RebuildStats { since: None, actor: Actor::engine() }, None).await.expect("the store");
+        agrees(&bed).await;
+        second.graceful();
+        jump(HOUR_MS);
+        live(&bed, 4).await;
+        let (_third, _) = process(&bed, &mut tasks, "c");
+        agrees(&bed).await;
+        jump(0);
+        live(&bed, 4).await;
+        agrees(&bed).await;
+    }
+
+    /// (stats) The leader samples how many jobs of a queue are due, since when, how many run, and how many live workers could run.
+    #[test]
+    async fn the_leader_samples_how_queues_stand(bed: Bed) {
+        let (bed, clock) = clocked(bed);
+        clock.store(-HOUR_MS / 6, Ordering::Release);
+        bed.put_all((0..3).map(|_| new_job("mail")).collect()).await;
+        bed.put_with("mail", |facts| facts.queue = name("other")).await;
+        clock.store(0, Ordering::Release);
+        let claim = Claim { worker: who("w"), secret: fresh::secret(), lease_ms: LeaseMs::DEFAULT };
+        let many = ClaimMany { from: None, queues: vec![name("default")], kinds: vec![], max: 1, claim };
+        assert_eq!(bed.store.claim(many, None).await.expect("the store").len(), 1);
+        // Not due.
+        bed.put_with("mail", |facts| facts.run_at = RunAt::After(60_000)).await;
+        for (id, queues, capacity, draining) in
+            [("a", vec!["default"], 4, false), ("b", vec!["default", "idle"], 2, false), ("c", vec!["default"], 8, true)]
+        {
+            let put = PutWorker {
+                id: who(id),
+                queues: queues.into_iter().map(name).collect(),
+                kinds: Vec::new(),
+                capacity,
+                slots: Slots::new(),
+                labels: Metadata::new(),
+                draining,
+                ttl_ms: LeaseMs::new(60_000).expect("a lease"),
+            };
+            bed.store.put_worker(put, None).await.expect("the store");
+        }
+        let mut tasks = JoinSet::new();
+        process(&bed, &mut tasks, "a");
+        for resolution in Resolution::ALL {
+            let (from, to) = (Timestamp::from_micros(0), fresh::wall_clock().plus_ms(HOUR_MS));
+            let sampled = async {
+                loop {
+                    let all = bed.store.gauges(ReadGauges { resolution, from, to }, None).await.expect("the store");
+                    if !all.is_empty() {
+                        return all;
+                    }
+                    sleep(Duration::from_millis(50)).await;
+                }
+            };
+            let all = timeout(DEADLINE, sampled).await.expect("a sample");
+            let stands = |queue: &str| {
+                let of = all.iter().find(|gauge| gauge.queue.as_str() == queue).unwrap_or_else(|| panic!("{queue}: {all:?}"));
+                (of.depth, of.busy, of.capacity)
+            };
+            assert_eq!([stands("default"), stands("idle"), stands("other")], [(2, 1, 6), (0, 0, 2), (1, 0, 0)]);
+            for gauge in &all {
+                let since_ms = if gauge.queue.as_str() == "idle" { 0..=0 } else { HOUR_MS / 6..=HOUR_MS / 6 + 60_000 };
+                assert!(since_ms.contains(&gauge.oldest_ms), "{gauge:?}");
+            }
+        }
     }
 
     /// R4, T9: a job that comes back from the archive is not counted again.

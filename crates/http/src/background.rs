@@ -10,10 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 use windlass_core::Who;
 use windlass_engine::Shutdown;
-use windlass_engine::service::{
-    Alerts, Dispatcher, EndpointWorkers, Endpoints, Follower, IdleCanceller, Leader, Operations, Publishers,
-    Publishing, QueueBreaker, Retention, Scheduler, SealReader, StatsReader, Sweeper, TriggerProcessor,
-};
+use windlass_engine::service::{EndpointWorkers, Endpoints, Leader, LedServices, Publishers, Sweeper};
 use windlass_store::fresh;
 
 /// How often what was measured is tidied.
@@ -75,46 +72,17 @@ async fn tidy(app: Arc<App>) {
     }
 }
 
-/// Fires schedules, assigns jobs of push queues, processes kept events of triggers, adds up the feed and seals it, carries events to
-/// where subscriptions say, removes finished jobs whose time is over, cancels idle ones, carries out operations, watches alerts
-/// and breaks queues whose jobs fail, while this server leads.
+/// Does what one process does for all, while this server leads.
 async fn schedule(app: Arc<App>, publishers: Option<Arc<dyn Publishers>>) {
     let name: String = fresh::random::<8>().iter().map(|byte| format!("{byte:02x}")).collect();
     let Ok(holder) = Who::try_from(format!("server-{name}")) else { return };
     let leader = Leader::new(Arc::clone(&app.store), holder);
-    let scheduler = Scheduler::new(Arc::clone(&app.store), leader.leading(), app.settings.clone());
-    let dispatcher = Dispatcher::new(Arc::clone(&app.store), leader.leading(), app.settings.clone());
-    let triggers = TriggerProcessor::new(Arc::clone(&app.store), leader.leading(), app.settings.clone());
-    let reader = StatsReader::new(Arc::clone(&app.store));
-    let stats = Follower::new(Arc::clone(&app.store), leader.leading(), reader);
-    let seals = SealReader::new(Arc::clone(&app.store), app.settings.clone()).follow(leader.leading());
-    let alerts = Alerts::new(Arc::clone(&app.store), leader.leading(), publishers.clone());
-    let publishing = publishers.map(|made| Publishing::new(Arc::clone(&app.store), leader.leading(), made));
-    let retention =
-        Retention::new(Arc::clone(&app.store), leader.leading(), app.settings.clone(), app.archive.clone());
-    let idle = IdleCanceller::new(Arc::clone(&app.store), leader.leading(), app.settings.clone());
-    let operations = Operations::new(Arc::clone(&app.store), leader.leading(), Arc::clone(&app.operations));
-    let breaker = QueueBreaker::new(Arc::clone(&app.store), leader.leading());
-    let ending = || app.ending.clone();
-    let publish = async {
-        if let Some(publishing) = publishing {
-            publishing.run(ending()).await;
-        }
-    };
-    tokio::join!(
-        leader.run(ending()),
-        scheduler.run(ending()),
-        dispatcher.run(ending()),
-        triggers.run(ending()),
-        stats.run(ending()),
-        seals.run(ending()),
-        publish,
-        retention.run(ending()),
-        idle.run(ending()),
-        operations.run(ending()),
-        alerts.run(ending()),
-        breaker.run(ending())
-    );
+    LedServices::new(Arc::clone(&app.store), leader, app.settings.clone())
+        .publishers(publishers)
+        .archive(app.archive.clone())
+        .operations(Arc::clone(&app.operations))
+        .run(app.ending.clone())
+        .await;
     app.resigned.notify_one();
     std::future::pending().await
 }

@@ -194,8 +194,8 @@ impl Server {
         self
     }
 
-    /// Whether the server fires schedules, and counts stats and problems, when it leads; no unless said. `windlass serve`
-    /// does. Of all servers and workers that would, one does at a time.
+    /// Whether the server leads when it can: fires schedules, counts stats and does all else of `LedServices`; no unless
+    /// said. `windlass serve` does. Of all servers and workers that would, one does at a time, servers before workers.
     pub fn schedules(mut self, fires: bool) -> Self {
         self.schedules = fires;
         self

@@ -356,8 +356,9 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self.with(|worker| worker.cancel_grace(grace))
     }
 
-    /// Whether it also fires schedules, for programs without a server: see [`Client::schedule`]. Of all servers and workers
-    /// that would, one does at a time, and another takes over within ten seconds.
+    /// Whether it also leads, for programs without a server: fires schedules (see [`Client::schedule`]) and does all else that
+    /// one process does for all, as stats, seals and retention, but sends to no subscription and knows no archive. Of all that
+    /// would, one does at a time, servers before workers, and another takes over within ten seconds.
     ///
     /// ```
     /// # use serde::{Deserialize, Serialize};

@@ -166,7 +166,9 @@ impl<R: Reader> Follower<R> {
             if is_full {
                 continue;
             }
-            if let (Some(here), Some(findings)) = (stand.kept.clone(), self.reader.look().await?)
+            // A look whose findings could not be written would not be taken again for a while.
+            if let Some(here) = stand.kept.clone()
+                && let Some(findings) = self.reader.look().await?
                 && !self.advance(epoch, &mut stand, here, findings).await?
             {
                 return Ok(());

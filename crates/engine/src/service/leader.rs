@@ -3,6 +3,10 @@
 //! Nothing is safe because of what happens here. Every write of a leader carries its epoch, and the store refuses one that
 //! is over, in the transaction that would write. What happens here makes that rare: a process that cannot renew its term
 //! stops leading before another can take it.
+//!
+//! Servers come before workers: a server knows where the archive is and sends what subscriptions ask for, a worker does not. A
+//! server that cannot lead holds a second term, that of the one who leads next, so that workers see it: they take the first
+//! term only while nobody holds the second, and resign once somebody does.
 
 use crate::repeat::jittered;
 use crate::shutdown::{Level, Shutdown};
@@ -12,11 +16,13 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout_at};
 use windlass_core::registry::WriteAudit;
-use windlass_core::{Actor, LeaseMs, Metadata, Name, Who};
+use windlass_core::{Actor, LeaseMs, Metadata, Name, Term, Who};
 use windlass_store::{AcquireTerm, RenewTerm, ResignTerm, Store, StoreError};
 
 /// The name of the term.
 const TERM: &str = "leader";
+/// The name of the term that a server holds while it waits.
+const NEXT: &str = "next_leader";
 /// How long a term lasts without being renewed, in milliseconds: so long nobody leads after a crash, at most.
 const TTL_MS: i64 = 10_000;
 /// How long before the end of its term one that could not renew it stops.
@@ -32,6 +38,10 @@ pub struct Leader {
     store: Arc<dyn Store>,
     holder: Who,
     ttl_ms: i64,
+    /// Whether it leaves the term to servers.
+    yields: bool,
+    /// The epoch under which it waits to lead next, and when it said so last.
+    waits: Option<(i64, Instant)>,
     told: watch::Sender<Option<i64>>,
 }
 
@@ -77,8 +87,12 @@ impl Leading {
 
     /// The name of the term, for writes that carry its epoch.
     pub fn term() -> Name {
-        Name::parse("term", TERM).unwrap_or_else(|_| unreachable!("it is a name"))
+        term(TERM)
     }
+}
+
+fn term(name: &str) -> Name {
+    Name::parse("term", name).unwrap_or_else(|_| unreachable!("it is a name"))
 }
 
 /// A time in which this process leads, under one epoch.
@@ -108,7 +122,14 @@ impl Reign {
 impl Leader {
     /// One that wants to lead under this name.
     pub fn new(store: Arc<dyn Store>, holder: Who) -> Self {
-        Self { store, holder, ttl_ms: TTL_MS, told: watch::Sender::new(None) }
+        Self { store, holder, ttl_ms: TTL_MS, yields: false, waits: None, told: watch::Sender::new(None) }
+    }
+
+    /// Leads only while nobody waits who does not yield, and resigns for such a one: what workers do for servers.
+    #[must_use]
+    pub fn yields(mut self) -> Self {
+        self.yields = true;
+        self
     }
 
     /// Leads for so long without renewing, in milliseconds, instead of ten seconds.
@@ -124,28 +145,28 @@ impl Leader {
     }
 
     /// Leads when it can, until it is to end; then another can at once.
-    pub async fn run(self, shutdown: Shutdown) {
+    pub async fn run(mut self, shutdown: Shutdown) {
         tokio::select! {
             () = shutdown.reached(Level::Graceful) => {}
             () = self.lead() => {}
         }
+        self.wait_no_more().await;
         if let Some(epoch) = self.say(None) {
-            let resign = ResignTerm { name: Leading::term(), holder: self.holder.clone(), epoch };
-            let ends = Instant::now() + MARGIN;
-            match timeout_at(ends, self.store.resign_term(resign, None)).await {
-                Ok(Ok(Ok(()))) => tracing::info!(epoch, "leads no more: it resigned"),
-                _ => tracing::warn!(epoch, "the term could not be resigned; it ends by itself"),
+            match self.resign(TERM, epoch).await {
+                true => tracing::info!(epoch, "leads no more: it resigned"),
+                false => tracing::warn!(epoch, "the term could not be resigned; it ends by itself"),
             }
         }
     }
 
-    async fn lead(&self) {
+    async fn lead(&mut self) {
         let ttl = Duration::from_millis(self.ttl_ms.unsigned_abs());
         let mut silent = false;
         loop {
             match self.acquire(ttl).await {
                 Ok(Some((epoch, until))) => {
                     silent = false;
+                    self.wait_no_more().await;
                     self.reign(epoch, until, ttl).await;
                 }
                 Ok(None) => silent = false,
@@ -160,12 +181,49 @@ impl Leader {
     }
 
     /// Takes the term if it is free, and says until when it is surely held.
-    async fn acquire(&self, ttl: Duration) -> Result<Option<(i64, Instant)>, StoreError> {
+    async fn acquire(&mut self, ttl: Duration) -> Result<Option<(i64, Instant)>, StoreError> {
         let asked = Instant::now();
+        match self.try_acquire(TERM).await? {
+            Ok(taken) if self.yields && self.is_another_next(&taken).await? => {
+                self.resign(TERM, taken.epoch).await;
+                Ok(None)
+            }
+            Ok(taken) => Ok(Some((taken.epoch, asked + ttl.saturating_sub(MARGIN)))),
+            Err(_) => {
+                if !self.yields && self.waits.is_none_or(|(_, said)| said.elapsed() >= ttl / 3) {
+                    let next = self.try_acquire(NEXT).await?;
+                    self.waits = next.ok().map(|next| (next.epoch, asked));
+                }
+                Ok(None)
+            }
+        }
+    }
+
+    async fn try_acquire(&self, name: &str) -> Result<Result<Term, Term>, StoreError> {
         let ttl_ms = LeaseMs::new(self.ttl_ms).map_err(|e| StoreError::Unavailable(e.to_string()))?;
-        let wish = AcquireTerm { name: Leading::term(), holder: self.holder.clone(), ttl_ms };
-        let taken = self.store.acquire_term(wish, None).await?;
-        Ok(taken.ok().map(|term| (term.epoch, asked + ttl.saturating_sub(MARGIN))))
+        let wish = AcquireTerm { name: term(name), holder: self.holder.clone(), ttl_ms };
+        self.store.acquire_term(wish, None).await
+    }
+
+    /// Whether somebody waits who comes first. The moment is that at which this term was taken or renewed, by the store's clock.
+    async fn is_another_next(&self, own: &Term) -> Result<bool, StoreError> {
+        let now = own.expires_at.plus_ms(-self.ttl_ms);
+        let next = self.store.term(term(NEXT), None).await?;
+        Ok(next.is_some_and(|next| next.expires_at > now))
+    }
+
+    /// Ends the wait, so that no worker stands back for one that leads or ends.
+    async fn wait_no_more(&mut self) {
+        if let Some((epoch, _)) = self.waits.take() {
+            self.resign(NEXT, epoch).await;
+        }
+    }
+
+    /// Ends a term of this holder. Says whether the store did.
+    async fn resign(&self, name: &str, epoch: i64) -> bool {
+        let resign = ResignTerm { name: term(name), holder: self.holder.clone(), epoch };
+        let ends = Instant::now() + MARGIN;
+        matches!(timeout_at(ends, self.store.resign_term(resign, None)).await, Ok(Ok(Ok(()))))
     }
 
     /// Leads until the term cannot be renewed in time.
@@ -189,7 +247,17 @@ impl Leader {
             let Ok(ttl_ms) = LeaseMs::new(self.ttl_ms) else { break };
             let renew = RenewTerm { name: Leading::term(), holder: self.holder.clone(), epoch, ttl_ms };
             match timeout_at(until, self.store.renew_term(renew, None)).await {
-                Ok(Ok(Ok(_))) => (until, pause) = (asked + ttl.saturating_sub(MARGIN), ttl / 3),
+                Ok(Ok(Ok(term))) => {
+                    (until, pause) = (asked + ttl.saturating_sub(MARGIN), ttl / 3);
+                    let looked = timeout_at(asked + MARGIN, self.is_another_next(&term));
+                    // Who could not look does so with the next renewal.
+                    if self.yields && matches!(looked.await, Ok(Ok(true))) {
+                        self.say(None);
+                        self.resign(TERM, epoch).await;
+                        tracing::info!(epoch, "leads no more: it resigned for a server");
+                        break;
+                    }
+                }
                 Ok(Ok(Err(refusal))) => {
                     tracing::warn!(epoch, %refusal, "leads no more: another does");
                     break;
