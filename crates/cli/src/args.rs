@@ -256,12 +256,17 @@ With --post the job is sent to a web service instead, signed (Standard Webhooks)
 result, 429 and 503 with Retry-After send it back for that time, any other 4xx fails it for good, anything else uses a
 retry; after 202 the service settles it by its lease token at the server that --url names.
 
+With --consume each message of a queue of RabbitMQ names a job ({\"job_id\": \"…\"}, or an event as subscriptions publish it).
+It is taken by its id as soon as a place is free, however many stand before it, beside the jobs that are taken in turn, and
+the message is acknowledged when its attempt has ended. Through a server the key must be a viewer's too.
+
 When the job is cancelled, takes too long or its lease is lost, the program and its children get SIGTERM, and SIGKILL
 after --kill-after.
 
 Examples:
   windlass work --queue mail --kind email.send --concurrency 8 --exec ./send-email.sh
   windlass work --queue default --exec python3 handler.py --verbose
+  windlass work --queue mail --consume amqp://windlass@rabbit.example.org/jobs/urgent --consume-secret-file password --exec ./send-email.sh
   windlass work --url https://jobs.example.org --key wl_… --queue mail --exec ./send-email.sh      through a server";
 
 /// `windlass work`
@@ -284,6 +289,9 @@ pub struct WorkArgs {
     #[cfg(feature = "redis")]
     #[arg(long, value_name = "URL")]
     pub redis: Option<String>,
+    #[cfg(feature = "amqp")]
+    #[command(flatten)]
+    pub named: ConsumeArgs,
     /// How long a lease lasts: a dead worker's jobs are taken over so long after its last sign of life
     /// [env: WINDLASS_LEASE] [default: 30s]
     #[arg(long, value_name = "TIME")]
@@ -306,6 +314,21 @@ pub struct WorkArgs {
     /// The program and its arguments; everything behind it is the program's
     #[arg(long, required_unless_present = "post", num_args = 1.., allow_hyphen_values = true, value_name = "CMD")]
     pub exec: Vec<OsString>,
+}
+
+/// Messages of a broker that name jobs.
+#[cfg(feature = "amqp")]
+#[derive(Debug, Args)]
+pub struct ConsumeArgs {
+    /// Take jobs out of their turn, as messages of this queue of RabbitMQ name them; password: --consume-secret-file
+    #[arg(long, value_name = "amqp://USER@HOST/VHOST/QUEUE")]
+    pub consume: Option<String>,
+    /// A file with the broker's password; else WINDLASS_CONSUME_SECRET
+    #[arg(long, value_name = "FILE", requires = "consume")]
+    pub consume_secret_file: Option<PathBuf>,
+    /// The exchange that takes messages that can never be dealt with
+    #[arg(long, value_name = "EXCHANGE", default_value = "windlass.dead", requires = "consume")]
+    pub dead_letter: String,
 }
 
 const SERVE: &str = "\

@@ -3,8 +3,13 @@
 #[cfg(feature = "amqp")]
 mod amqp;
 #[cfg(feature = "amqp")]
+mod amqp_named;
+#[cfg(feature = "amqp")]
 mod amqp_queue;
 mod webhook;
+
+#[cfg(feature = "amqp")]
+pub use amqp_named::NamedJobs;
 
 use crate::outbound;
 use crate::post::Service;
@@ -74,7 +79,7 @@ impl Publishers for Targets {
             #[cfg(feature = "amqp")]
             Target::AmqpQueue { url, queue, dead_letter, .. } => {
                 let uri = amqp::uri(url, credential)?;
-                Ok(Box::new(amqp_queue::Queue::open(uri, queue, dead_letter).await?))
+                Ok(Box::new(amqp_queue::Queue::open(uri, queue, dead_letter, amqp_queue::AHEAD).await?))
             }
             _ => {
                 drop(credential);

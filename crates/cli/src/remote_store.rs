@@ -5,6 +5,7 @@
 //! when it is shown the lease, and what a queue's jobs fall back to was filled in when they were enqueued.
 
 mod claimed;
+mod one;
 mod verbs;
 
 use crate::fail::{Exit, Failure, Outcome};
@@ -118,20 +119,23 @@ impl RemoteStore {
         body: &impl Serialize,
         patience: Duration,
     ) -> StoreResult<Reply> {
-        self.send(method, path, body, patience).await.map_err(|failure| {
-            if failure.exit == Exit::Unavailable {
-                return away(failure);
-            }
-            tracing::error!(
-                code = failure.code,
-                reason = failure.detail,
-                "the server refuses this worker; ending"
-            );
-            let told = StoreError::Unavailable(failure.detail.clone());
-            let _ = self.refused.set(failure);
-            self.ending.graceful();
-            told
-        })
+        self.send(method, path, body, patience).await.map_err(|failure| self.heard(failure))
+    }
+
+    /// What a failure means that is no answer about a job.
+    fn heard(&self, failure: Failure) -> StoreError {
+        if failure.exit == Exit::Unavailable {
+            return away(failure);
+        }
+        tracing::error!(
+            code = failure.code,
+            reason = failure.detail,
+            "the server refuses this worker; ending"
+        );
+        let told = StoreError::Unavailable(failure.detail.clone());
+        let _ = self.refused.set(failure);
+        self.ending.graceful();
+        told
     }
 
     async fn take(&self, request: ClaimMany) -> StoreResult<Vec<Claimed>> {

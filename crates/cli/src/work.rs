@@ -55,6 +55,11 @@ pub async fn run(args: WorkArgs, settings: &Settings) -> Outcome {
         Some(url) => worker.leases_in(Arc::new(windlass_engine::RedisLeases::new(url)?)),
         None => worker,
     };
+    #[cfg(feature = "amqp")]
+    let worker = match crate::publish::NamedJobs::of(&args.named)? {
+        Some(named) => worker.consume(Arc::new(named)),
+        None => worker,
+    };
     let (kill_after, deadline) = (program.kill_after, program.patience);
     let handler = match service {
         Some(service) => {

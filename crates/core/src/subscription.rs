@@ -139,7 +139,8 @@ impl Target {
         }
     }
 
-    pub(crate) fn check(&self) -> Result<(), Invalid> {
+    /// Accepts what can be reached.
+    pub fn check(&self) -> Result<(), Invalid> {
         let url = self.url();
         let refuse = |why: &str| Err(Invalid::new("url", self.shown_url(), why));
         if url.len() > URL_MAX || url.chars().any(|c| c.is_control() || c.is_whitespace()) {

@@ -1,6 +1,7 @@
 //! Claiming: at once when there is a hint or room, and now and then without either, because hints can be lost.
 
 use crate::attempt::Attempt;
+use crate::consume::Consumer;
 use crate::due_timers::DueTimers;
 use crate::health;
 use crate::holdings::Holdings;
@@ -39,6 +40,8 @@ pub(crate) struct Claimer {
     pub(crate) policies: Arc<LivePolicies>,
     /// Where this worker says that it waits.
     pub(crate) offers: Offers,
+    /// What messages of a broker name: it goes first.
+    pub(crate) consumer: Option<Arc<Consumer>>,
     /// When jobs that this worker let go are due again.
     pub(crate) soon: Arc<DueTimers>,
     pub(crate) ending: Ending,
@@ -291,7 +294,21 @@ async fn claim(
     loop {
         // Leases count from the first call that may have been carried out.
         let sent = unknown.unwrap_or_else(Instant::now);
-        match claimer.reach.ask(claimer.reach.source.claim(request.clone())).await {
+        let source = &*claimer.reach.source;
+        let asked = async {
+            match &claimer.consumer {
+                Some(consumer) => match consumer.claim(source, &request).await {
+                    Ok(named) if named.is_empty() => source.claim(request.clone()).await,
+                    named => {
+                        // There may be room left for what is next in turn.
+                        claimer.holdings.room.notify_one();
+                        named
+                    }
+                },
+                None => source.claim(request.clone()).await,
+            }
+        };
+        match claimer.reach.ask(asked).await {
             Ok(claimed) => {
                 claimer.reach.health.answered(health::Line::Work);
                 if !claimed.is_empty() {

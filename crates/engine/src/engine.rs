@@ -2,6 +2,7 @@
 
 use crate::cancels::{self, Watcher};
 use crate::claim::{self, Claimer};
+use crate::consume::{self, Consumer};
 use crate::control::Standing;
 use crate::due_timers::DueTimers;
 use crate::handler::BoxError;
@@ -41,6 +42,8 @@ pub(crate) struct Parts {
     pub(crate) lines: Arc<Lines>,
     pub(crate) policies: Arc<LivePolicies>,
     pub(crate) offers: Offers,
+    /// What messages of a broker name, if it consumes.
+    pub(crate) consumer: Option<Arc<Consumer>>,
     pub(crate) ending: Ending,
     /// How long what runs may go on after the worker was asked to end.
     pub(crate) shutdown_deadline: Duration,
@@ -53,7 +56,7 @@ pub(crate) type Opener = Box<dyn Fn() -> BoxFuture<'static, Result<Arc<dyn Store
 
 /// Runs a worker until it is to end, and then ends it.
 pub(crate) async fn run(parts: Parts, mut ended: UnboundedReceiver<Ended>, renewal_store: Option<Opener>) {
-    let Parts { reach, holdings, profile, lines, policies, offers, ending, .. } = parts.clone();
+    let Parts { reach, holdings, profile, lines, policies, offers, consumer, ending, .. } = parts.clone();
     let (soon, sweep_soon) = (Arc::new(DueTimers::default()), Arc::new(Notify::new()));
     let claimer = Arc::new(Claimer {
         reach: Arc::clone(&reach),
@@ -62,6 +65,7 @@ pub(crate) async fn run(parts: Parts, mut ended: UnboundedReceiver<Ended>, renew
         lines: Arc::clone(&lines),
         policies: Arc::clone(&policies),
         offers,
+        consumer,
         soon: Arc::clone(&soon),
         ending,
     });
@@ -96,12 +100,22 @@ pub(crate) async fn run(parts: Parts, mut ended: UnboundedReceiver<Ended>, renew
         () = keep("cancels", || cancels::watch(Arc::clone(&watcher))) => {}
         () = keep("register", || register::run(Arc::clone(&registrar))) => {}
         () = keep("sweeper", || sweep(Arc::clone(&reach), Arc::clone(&sweep_soon))) => {}
+        () = keep("consume", || consume(parts.clone())) => {}
     }
     let forgotten = reach.ask(reach.source.remove_worker(profile.identity.clone()));
     if !matches!(timeout(LAST, forgotten).await, Ok(Ok(()))) {
         tracing::debug!(worker = %profile.identity, "the worker could not take its name off the list; it expires there");
     }
     reach.health.stopped();
+}
+
+/// Takes in what messages of a broker name, if it should.
+async fn consume(parts: Parts) {
+    let Parts { reach, holdings, consumer, ending, .. } = parts;
+    if let Some(consumer) = consumer {
+        inside(&reach.runtime, consume::run(&consumer, &reach, &holdings, &ending)).await;
+    }
+    std::future::pending().await
 }
 
 /// Looks at deadlines as long as the worker lives.
@@ -172,7 +186,7 @@ async fn work_and_end(parts: &Parts, claimer: &Arc<Claimer>) {
         attempt.control().stop();
     }
     tokio::select! {
-        () = holdings.leases.emptied() => return,
+        () = holdings.leases.emptied() => return answered(parts).await,
         () = at(deadline) => {}
         () = ending.reached(Level::Now) => {}
     }
@@ -189,6 +203,16 @@ async fn work_and_end(parts: &Parts, claimer: &Arc<Claimer>) {
             held,
             "some jobs could not be given back; they are taken up when their leases are over"
         );
+    }
+    answered(parts).await;
+}
+
+/// The broker hears what became of its messages. What it does not hear of comes again, and meets a job that has ended.
+async fn answered(parts: &Parts) {
+    if let Some(consumer) = &parts.consumer
+        && timeout(LAST, consumer.emptied()).await.is_err()
+    {
+        tracing::debug!("the broker did not hear of all messages; it sends them again");
     }
 }
 

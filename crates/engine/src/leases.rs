@@ -59,17 +59,17 @@ pub(crate) struct Leases {
     /// Tells who waits for the end that nothing is held any more.
     empty: Notify,
     /// Where they are shown beside the store.
-    mirror: Option<Arc<dyn LeaseMirror>>,
+    mirrors: Vec<Arc<dyn LeaseMirror>>,
 }
 
 impl Leases {
     /// None yet; what comes is shown there.
-    pub(crate) fn shown_in(mirror: Option<Arc<dyn LeaseMirror>>) -> Self {
-        Self { mirror, ..Self::default() }
+    pub(crate) fn shown_in(mirrors: Vec<Arc<dyn LeaseMirror>>) -> Self {
+        Self { mirrors, ..Self::default() }
     }
 
     fn show(&self, lease: &Held) {
-        if let Some(mirror) = &self.mirror {
+        for mirror in &self.mirrors {
             let (attempt, lasts) = (&lease.attempt, lease.over().saturating_duration_since(Instant::now()));
             mirror.holds(LeaseNote {
                 job: attempt.job_id(),
@@ -102,9 +102,7 @@ impl Leases {
             let id = attempt.job_id();
             if held.get(&id).is_some_and(|lease| lease.attempt.number() == attempt.number()) {
                 held.remove(&id);
-                if let Some(mirror) = &self.mirror {
-                    mirror.let_go(id, attempt.fence());
-                }
+                self.mirrors.iter().for_each(|mirror| mirror.let_go(id, attempt.fence()));
             }
         }
         if held.is_empty() {

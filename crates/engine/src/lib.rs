@@ -14,6 +14,7 @@
 //! | whether the worker works, for readiness | [`Health`] |
 //! | what a job falls back to | [`Policies`] |
 //! | a job put into the hands of a worker that waits | [`Offers`] |
+//! | jobs that messages of a broker name | [`Deliveries`] |
 //! | leases that others can read beside the store | [`LeaseMirror`] |
 //! | asking again when an answer was lost | [`repeat`] |
 //! | traces across processes | [`TraceContext`] |
@@ -30,6 +31,7 @@ mod attempt;
 pub mod bulk;
 mod cancels;
 mod claim;
+mod consume;
 mod control;
 mod due_timers;
 mod engine;
@@ -70,6 +72,7 @@ mod wait;
 mod worker;
 
 pub use attempt::Attempt;
+pub use consume::Deliveries;
 pub use error::{HandlerError, Then};
 pub use handler::{BoxError, Handler, Handlers};
 pub use health::Health;

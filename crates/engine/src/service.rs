@@ -34,6 +34,7 @@ pub use live_settings::LiveSettings;
 pub use operations::Operations;
 pub use publisher::{Message, PublishError, Published, Publisher, Publishers, Publishing};
 pub use queue_policies::QueuePolicies;
+pub(crate) use receiver::{NO_JOB, named};
 pub use receiver::{Received, Source};
 pub use retention::Retention;
 pub use scheduler::Scheduler;

@@ -1,5 +1,6 @@
 //! The worker: a process's part in the work, from its queues and handlers to its end.
 
+use crate::consume::{Consumer, Deliveries};
 use crate::engine::{self, Opener, Parts};
 use crate::handler::{BoxError, Handler, Handlers};
 use crate::health::{Board, Health};
@@ -46,7 +47,8 @@ pub struct Worker {
     renewal_store: Option<Opener>,
     offers: Offers,
     schedules: bool,
-    mirror: Option<Arc<dyn LeaseMirror>>,
+    mirrors: Vec<Arc<dyn LeaseMirror>>,
+    deliveries: Option<Arc<dyn Deliveries>>,
     queues: Vec<(Name, usize)>,
     handlers: Handlers,
     policies: Policies,
@@ -75,7 +77,8 @@ impl Worker {
             renewal_store: None,
             offers: Offers::default(),
             schedules: false,
-            mirror: None,
+            mirrors: Vec::new(),
+            deliveries: None,
             queues: Vec::new(),
             handlers: Handlers::new(),
             policies: Policies::new(),
@@ -253,7 +256,20 @@ impl Worker {
     /// Where it shows its leases beside the store, such as `RedisLeases`. Nothing depends on it.
     #[must_use]
     pub fn leases_in(mut self, mirror: Arc<dyn LeaseMirror>) -> Self {
-        self.mirror = Some(mirror);
+        self.mirrors.push(mirror);
+        self
+    }
+
+    /// Runs jobs out of their turn as messages of a broker name them, beside those that it takes in turn: a job is claimed
+    /// by its id as soon as a place is free. A message is acknowledged when the attempt that it led to has ended, or when it
+    /// has nothing to say any more: the job has ended, waits, is for later, or somebody lives who runs it. What names no job
+    /// that this worker could ever run is set aside.
+    ///
+    /// The store owns the job: a message says when it is taken and never whether it is, so one that is lost, or comes twice,
+    /// changes nothing but that.
+    #[must_use]
+    pub fn consume(mut self, deliveries: Arc<dyn Deliveries>) -> Self {
+        self.deliveries = Some(deliveries);
         self
     }
 
@@ -338,7 +354,13 @@ impl Worker {
             lease: self.lease,
             cancel_grace: self.cancel_grace,
         };
-        let holdings = Holdings::new(Leases::shown_in(self.mirror), lines.capacity(), settles);
+        let consumer = self.deliveries.map(|deliveries| {
+            let queues = lines.iter().map(|line| line.queue.clone()).collect();
+            Arc::new(Consumer::new(deliveries, queues, profile.kinds.clone(), lines.capacity()))
+        });
+        let mut mirrors = self.mirrors;
+        mirrors.extend(consumer.clone().map(|consumer| consumer as Arc<dyn LeaseMirror>));
+        let holdings = Holdings::new(Leases::shown_in(mirrors), lines.capacity(), settles);
         let parts = Parts {
             reach: Arc::new(reach),
             holdings: Arc::new(holdings),
@@ -346,6 +368,7 @@ impl Worker {
             lines,
             policies: Arc::new(LivePolicies::new(self.policies)),
             offers: self.offers,
+            consumer,
             ending: Ending { asked, abandoned },
             shutdown_deadline: self.shutdown_deadline,
             schedules: self.schedules,

@@ -1,14 +1,14 @@
 //! What a worker needs of where its jobs are: a few verbs, and not all of a store. A server is worked through by them too.
 
 use crate::{
-    Append, Ask, Asked, BatchRefusal, ClaimMany, Claimed, Enqueue, Enqueued, Extend, Extended, Hints,
-    HolderReply, JobView, Progress, PutWorker, ReadEvents, RecordStep, Settle, Store, StoreError,
+    Append, Ask, Asked, BatchRefusal, ClaimMany, ClaimOne, Claimed, Enqueue, Enqueued, Extend, Extended,
+    Hints, HolderReply, JobView, Progress, PutWorker, ReadEvents, RecordStep, Settle, Store, StoreError,
     StoreResult, WriteLogs,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
 use windlass_core::step::Recorded;
-use windlass_core::{Answer, Event, JobId, Refusal, Who, Worker};
+use windlass_core::{Answer, Event, Job, JobId, Name, Refusal, Status, Timestamp, Who, Worker};
 
 /// Where a worker's jobs are. [`on`] makes one of any store.
 ///
@@ -28,6 +28,15 @@ pub trait Work: Send + Sync {
     async fn remove_worker(&self, request: Who) -> StoreResult<()>;
     /// Hints that there may be something new.
     fn hints(&self) -> Hints;
+
+    /// Hands out one job by its id.
+    async fn claim_one(&self, request: ClaimOne) -> StoreResult<Result<Claimed, Refusal>> {
+        refused(request, "claim a job by its id")
+    }
+    /// How a job stands that somebody names. [`Refusal::Purged`] says that it ended and was removed.
+    async fn find(&self, request: JobId) -> StoreResult<Result<Stands, Refusal>> {
+        refused(request, "look at a job")
+    }
 
     /// Writes lines to a job's log.
     async fn write_logs(&self, request: WriteLogs) -> StoreResult<Result<(), Refusal>> {
@@ -67,6 +76,28 @@ pub trait Work: Send + Sync {
     }
 }
 
+/// How a job stands, as far as it matters to who may run it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stands {
+    /// Which line it stands in.
+    pub queue: Name,
+    /// What to do.
+    pub kind: Name,
+    /// Where it stands.
+    pub status: Status,
+    /// Executions over its whole life.
+    pub attempt: i32,
+    /// From when a worker may take it; while it runs, when its lease is over.
+    pub due_at: Option<Timestamp>,
+}
+
+impl From<Job> for Stands {
+    fn from(job: Job) -> Self {
+        let Job { queue, kind, status, attempt, due_at, .. } = job;
+        Self { queue, kind, status, attempt, due_at }
+    }
+}
+
 fn refused<R, T>(_request: R, verb: &str) -> StoreResult<T> {
     Err(StoreError::Unavailable(format!("a worker that goes through a server cannot {verb} for its handler")))
 }
@@ -87,6 +118,18 @@ macro_rules! handed_on {
                 self.0.$verb(request, None).await
             })*
 
+            async fn find(&self, request: JobId) -> StoreResult<Result<Stands, Refusal>> {
+                match self.0.job(request, None).await {
+                    Ok(Some(view)) => Ok(Ok(view.job.into())),
+                    Ok(None) => {
+                        let purged = self.0.purged(request, None).await?;
+                        Ok(Err(purged.map_or(Refusal::NotFound, Refusal::Purged)))
+                    }
+                    Err(StoreError::Corrupt { job: Some(_), why }) => Ok(Err(Refusal::Unreadable(why))),
+                    Err(error) => Err(error),
+                }
+            }
+
             fn hints(&self) -> Hints {
                 self.0.hints()
             }
@@ -96,6 +139,7 @@ macro_rules! handed_on {
 
 handed_on! {
     claim(ClaimMany) -> Vec<Claimed>;
+    claim_one(ClaimOne) -> Result<Claimed, Refusal>;
     extend(Extend) -> Vec<Result<Extended, Refusal>>;
     settle(Settle) -> Vec<Answer>;
     put_worker(PutWorker) -> Worker;

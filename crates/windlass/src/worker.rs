@@ -139,6 +139,13 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self.with(|worker| worker.queue(name, concurrency))
     }
 
+    /// Runs jobs out of their turn as messages of a broker name them, beside those that it takes in turn. The store owns the
+    /// jobs: a message that is lost, or comes twice, changes only when one is taken. `windlass work --consume` does it with
+    /// RabbitMQ; here any broker will do.
+    pub fn consume(self, deliveries: Arc<dyn windlass_engine::Deliveries>) -> Self {
+        self.with(|worker| worker.consume(deliveries))
+    }
+
     /// Runs jobs of a type with an async function. Jobs of kinds without a handler are left to other workers.
     ///
     /// A payload that does not read as the type fails the job for good, unless [`Worker::on_unreadable`] says otherwise; so

@@ -2,10 +2,10 @@
 
 use super::amqp::{PATIENCE, answered, connected};
 use async_trait::async_trait;
-use futures_util::StreamExt;
+use futures_util::{FutureExt, StreamExt};
 use lapin::options::{
-    BasicAckOptions, BasicConsumeOptions, BasicPublishOptions, BasicQosOptions, ConfirmSelectOptions,
-    ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
+    BasicAckOptions, BasicCancelOptions, BasicConsumeOptions, BasicNackOptions, BasicPublishOptions,
+    BasicQosOptions, ConfirmSelectOptions, ExchangeDeclareOptions, QueueBindOptions, QueueDeclareOptions,
 };
 use lapin::types::{AMQPValue, FieldTable, LongString};
 use lapin::uri::AMQPUri;
@@ -13,8 +13,10 @@ use lapin::{BasicProperties, Channel, Confirmation, Connection, Consumer, Exchan
 use std::collections::HashMap;
 use windlass_engine::service::{PublishError, Received, Source};
 
-/// How many messages the broker sends ahead.
-const AHEAD: u16 = 50;
+/// How many messages the broker sends a subscription ahead.
+pub const AHEAD: u16 = 50;
+/// What the broker knows the consumer by, on its channel.
+const TAG: &str = "windlass";
 /// Persistent, as the protocol says it.
 const PERSISTENT: u8 = 2;
 
@@ -32,20 +34,25 @@ pub struct Queue {
 
 impl Queue {
     /// Consumes a queue that is there. The exchange for what can never be dealt with is declared, with a queue of its own.
-    pub async fn open(uri: AMQPUri, queue: &str, dead_letter: &str) -> Result<Self, PublishError> {
+    pub async fn open(
+        uri: AMQPUri,
+        queue: &str,
+        dead_letter: &str,
+        ahead: u16,
+    ) -> Result<Self, PublishError> {
         let host = uri.authority.host.clone();
         let opened = async {
             let connection = connected(uri).await?;
             let channel = connection.create_channel().await?;
             channel.confirm_select(ConfirmSelectOptions::default()).await?;
-            channel.basic_qos(AHEAD, BasicQosOptions::default()).await?;
+            channel.basic_qos(ahead, BasicQosOptions::default()).await?;
             let (none, dead) = (FieldTable::default, || dead_letter.into());
             let durable = ExchangeDeclareOptions { durable: true, ..ExchangeDeclareOptions::default() };
             channel.exchange_declare(dead(), ExchangeKind::Topic, durable, none()).await?;
             channel.queue_declare(dead(), QueueDeclareOptions::durable(), none()).await?;
             channel.queue_bind(dead(), dead(), "#".into(), QueueBindOptions::default(), none()).await?;
             let options = BasicConsumeOptions::default();
-            let consumer = channel.basic_consume(queue.into(), "windlass".into(), options, none()).await?;
+            let consumer = channel.basic_consume(queue.into(), TAG.into(), options, none()).await?;
             lapin::Result::Ok((connection, channel, consumer))
         };
         let (connection, channel, consumer) = answered(&host, PATIENCE, opened).await?;
@@ -84,6 +91,21 @@ impl Source for Queue {
         self.came.remove(&tag);
         let acked = self.channel.basic_ack(tag, BasicAckOptions::default());
         answered(&self.host, PATIENCE, acked).await
+    }
+
+    async fn give_back(&mut self, tag: u64) -> Result<(), PublishError> {
+        self.came.remove(&tag);
+        let options = BasicNackOptions { requeue: true, ..BasicNackOptions::default() };
+        answered(&self.host, PATIENCE, self.channel.basic_nack(tag, options)).await
+    }
+
+    async fn stop(&mut self) -> Result<(), PublishError> {
+        let cancelled = self.channel.basic_cancel(TAG.into(), BasicCancelOptions::default());
+        answered(&self.host, PATIENCE, cancelled).await?;
+        while let Some(Some(Ok(delivery))) = self.consumer.next().now_or_never() {
+            self.give_back(delivery.delivery_tag).await?;
+        }
+        Ok(())
     }
 
     /// Published and confirmed elsewhere before it is acknowledged here: at no moment it is nowhere.

@@ -10,6 +10,7 @@ use windlass_core::{
 };
 use windlass_http::wire::claim::{ClaimedJobs, RenewedLease};
 use windlass_http::wire::job::JobShape;
+use windlass_http::wire::operate::OneJob;
 use windlass_http::wire::raw::{Raw, fields, payload};
 use windlass_http::wire::settle::{ErrorBody, ErrorParts, ItemBody, OutcomeWord, SettledItem};
 use windlass_http::wire::time::{Moment, Span};
@@ -79,6 +80,12 @@ fn resolve(shown: JobShape, asked: LeaseMs) -> Result<Claimed, Invalid> {
         wake: None,
         steps_recorded: shown.steps_recorded.unwrap_or_default(),
     })
+}
+
+/// Reads the answer to a claim of one job.
+pub fn one(text: &str, claim: &Claim) -> Result<Claimed, String> {
+    let OneJob { job } = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    resolve(job, claim.lease_ms).map_err(|invalid| invalid.to_string())
 }
 
 /// What a claim brought.
@@ -203,7 +210,8 @@ pub fn refusal(code: &str, detail: &str) -> Refusal {
         "job_busy" => Refusal::Busy,
         "job_unreadable" => Refusal::Unreadable(detail.to_owned()),
         "not_found" => Refusal::NotFound,
-        "job_finished" => Refusal::Finished(Status::Cancelled),
+        "job_finished" | "job_purged" => Refusal::Finished(Status::Cancelled),
+        "not_claimable" => Refusal::NotClaimable(Status::Retry),
         "not_leased" => Refusal::NotLeased(Status::Retry),
         "lease_expired" => Refusal::Expired,
         "lease_mismatch" => Refusal::Mismatch,

@@ -2,16 +2,24 @@
 
 use super::RemoteStore;
 use async_trait::async_trait;
-use windlass_core::{Answer, Refusal, Who, Worker};
-use windlass_store::work::Work;
+use windlass_core::{Answer, JobId, Refusal, Who, Worker};
+use windlass_store::work::{Stands, Work};
 use windlass_store::{
-    ClaimMany, Claimed, Extend, Extended, Hints, PutWorker, Settle, StoreResult, WriteLogs,
+    ClaimMany, ClaimOne, Claimed, Extend, Extended, Hints, PutWorker, Settle, StoreResult, WriteLogs,
 };
 
 #[async_trait]
 impl Work for RemoteStore {
     async fn claim(&self, request: ClaimMany) -> StoreResult<Vec<Claimed>> {
         self.take(request).await
+    }
+
+    async fn claim_one(&self, request: ClaimOne) -> StoreResult<Result<Claimed, Refusal>> {
+        self.take_one(request).await
+    }
+
+    async fn find(&self, job: JobId) -> StoreResult<Result<Stands, Refusal>> {
+        self.look_at(job).await
     }
 
     async fn extend(&self, request: Extend) -> StoreResult<Vec<Result<Extended, Refusal>>> {

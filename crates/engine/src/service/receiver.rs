@@ -23,6 +23,9 @@ const AGAIN: (Duration, Duration) = (Duration::from_millis(200), Duration::from_
 /// How often one message is tried before it is set aside.
 const TRIES: u32 = 5;
 
+/// Why a message is set aside that should name a job.
+pub(crate) const NO_JOB: &str = "it names no job: job_id is missing or not an id";
+
 /// A message that came.
 #[derive(Debug, Clone)]
 pub struct Received {
@@ -43,6 +46,10 @@ pub trait Source: Send + Sync {
     async fn done(&mut self, tag: u64) -> Result<(), PublishError>;
     /// A message can never be dealt with, and why: it goes where such messages are kept.
     async fn set_aside(&mut self, message: &Received, why: &str) -> Result<(), PublishError>;
+    /// A message is left to others.
+    async fn give_back(&mut self, tag: u64) -> Result<(), PublishError>;
+    /// Takes no more messages. Those that it was sent and has not given are left to others.
+    async fn stop(&mut self) -> Result<(), PublishError>;
 }
 
 /// What a message came to.
@@ -183,7 +190,7 @@ impl Receiving {
             }
             Becomes::News => match named(&message.body) {
                 Some(job) => self.look_at(job).await.map(Ok),
-                None => Ok(Ok(Came::Poison("it names no job: job_id is missing or not an id".to_owned()))),
+                None => Ok(Ok(Came::Poison(NO_JOB.to_owned()))),
             },
         }
     }
@@ -242,7 +249,7 @@ impl Receiving {
 }
 
 /// The job that a message names: as subscriptions send it, or in an object of one's own.
-fn named(body: &[u8]) -> Option<JobId> {
+pub(crate) fn named(body: &[u8]) -> Option<JobId> {
     let body: serde_json::Value = serde_json::from_slice(body).ok()?;
     let places = [&body["data"]["job_id"], &body["job_id"], &body["id"]];
     places.into_iter().find_map(|place| JobId::parse(place.as_str()?).ok())
