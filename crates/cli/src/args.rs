@@ -297,7 +297,7 @@ pub struct WorkArgs {
     #[arg(long, value_name = "TIME")]
     pub lease: Option<String>,
     /// How long running jobs may go on after an end was asked for
-    #[arg(long, default_value = "30s", value_name = "TIME")]
+    #[arg(long, default_value = "15s", value_name = "TIME")]
     pub shutdown_deadline: Span,
     /// How long after SIGTERM a program gets SIGKILL
     #[arg(long, default_value = "5s", value_name = "TIME")]

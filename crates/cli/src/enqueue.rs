@@ -4,8 +4,9 @@ use crate::api_client::ApiClient;
 use crate::args::EnqueueArgs;
 use crate::exec::TRACEPARENT;
 use crate::fail::{Failure, Outcome};
+use crate::ids;
 use crate::jobs::ended;
-use crate::out::Out;
+use crate::out::{Out, visible};
 use crate::show;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -22,7 +23,8 @@ use windlass_http::wire::time::{Moment, Span};
 /// Enqueues, and waits if asked to.
 pub async fn run(args: Box<EnqueueArgs>, door: &ApiClient, out: &Out) -> Outcome {
     let is_waiting = args.wait;
-    let reply = door.enqueue(&draft(*args)?).await?;
+    let after = after(&args.after, door).await?;
+    let reply = door.enqueue(&NewJobShape { after, ..draft(*args)? }).await?;
     let id = show::text(&reply.value["job"]["id"]);
     let is_dropped = reply.value["dropped"] == true;
     if !is_waiting || is_dropped {
@@ -58,7 +60,7 @@ async fn wait(id: JobId, door: &ApiClient, out: &Out) -> Outcome {
         let is_completed = job["status"] == "completed";
         show::reply(out, &reply, |out, job| {
             if is_completed && !job["result"].is_null() {
-                out.line(job["result"].to_string());
+                out.line(visible::json(&job["result"].to_string()));
             }
         });
         let why = show::text(&job["error"]["message"]);
@@ -97,7 +99,6 @@ fn draft(args: EnqueueArgs) -> Outcome<NewJobShape> {
         metadata: traced(args.metadata.map(|text| metadata(&text)).transpose()?),
         tags: Some(tags),
         unique: key.map(|key| UniqueShape { key: Some(key.to_string()), ..UniqueShape::default() }),
-        after: after(&args.after)?,
         ..NewJobShape::default()
     })
 }
@@ -128,15 +129,15 @@ fn debounce(text: &str) -> Outcome<DebounceShape> {
 }
 
 /// `ID` or `ID:failure`
-fn after(typed: &[String]) -> Outcome<Option<AfterShape>> {
-    let edge = |text: &String| {
+async fn after(typed: &[String], door: &ApiClient) -> Outcome<Option<AfterShape>> {
+    let mut edges = Vec::new();
+    for text in typed {
         let (id, on) = text.split_once(':').unwrap_or((text, "success"));
         let on = On::parse(on).ok_or_else(|| {
             Failure::usage(format!("--after has {text}; behind the colon comes success, failure or finished"))
         })?;
-        Ok(EdgeShape { job: JobId::parse(id)?.to_string(), on: Some(on.into()), name: None })
-    };
-    let edges: Vec<EdgeShape> = typed.iter().map(edge).collect::<Outcome<_>>()?;
+        edges.push(EdgeShape { job: ids::job(id, door).await?.to_string(), on: Some(on.into()), name: None });
+    }
     Ok(Some(edges).filter(|edges| !edges.is_empty()).map(AfterShape::Jobs))
 }
 

@@ -4,11 +4,11 @@ use crate::api_client::ApiClient;
 use crate::args::FlowCommand;
 use crate::enqueue::read;
 use crate::fail::{Failure, Outcome};
+use crate::ids;
 use crate::out::Out;
 use crate::show::{self, list, text};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use windlass_core::JobId;
 
 /// The largest file of a flow: as much as a server takes, in bytes.
 const FILE_MAX_BYTES: usize = 16 << 20;
@@ -25,7 +25,7 @@ pub async fn run(command: FlowCommand, door: &ApiClient, out: &Out) -> Outcome {
             });
         }
         FlowCommand::Graph { id, dot } => {
-            let reply = door.graph(JobId::parse(&id)?).await?;
+            let reply = door.graph(ids::job(&id, door).await?).await?;
             if dot {
                 out.line(graphviz(&reply.value));
                 return Ok(());
@@ -33,7 +33,7 @@ pub async fn run(command: FlowCommand, door: &ApiClient, out: &Out) -> Outcome {
             show::reply(out, &reply, show_graph);
         }
         FlowCommand::Seal { id } => {
-            let reply = door.seal(JobId::parse(&id)?).await?;
+            let reply = door.seal(ids::job(&id, door).await?).await?;
             show::reply(out, &reply, |out, done| {
                 out.line(format!(
                     "{} is sealed and {}",

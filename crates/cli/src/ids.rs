@@ -1,11 +1,12 @@
 //! Short ids: any piece of an id that only one has, as the page shows its end and lists show its beginning.
 
-use crate::api_client::ApiClient;
+use crate::api_client::{ApiClient, Pairs};
 use crate::fail::{Failure, Outcome};
 use crate::show;
 use serde_json::Value;
 use windlass_core::limits::PAGE_MAX;
 use windlass_core::{ApprovalId, Invalid, JobId};
+use windlass_engine::archive::{Archive, find_ids};
 
 /// The shortest piece that is looked for.
 const SHORTEST: usize = 4;
@@ -16,11 +17,7 @@ const NAMED: usize = 5;
 
 /// The job that a whole id or a piece of one names.
 pub async fn job(text: &str, door: &ApiClient) -> Outcome<JobId> {
-    let whole = match JobId::parse(text) {
-        Ok(id) => return Ok(id),
-        Err(invalid) => invalid,
-    };
-    let piece = piece(text, whole)?;
+    let Some(piece) = piece_of(text)? else { return Ok(JobId::parse(text)?) };
     let (mut found, mut cursor) = (Vec::new(), None);
     for _ in 0..PAGES {
         let page = door.jobs(&Vec::new(), cursor, PAGE_MAX).await?.value;
@@ -33,6 +30,36 @@ pub async fn job(text: &str, door: &ApiClient) -> Outcome<JobId> {
     Ok(JobId::parse(&only(found, &piece, "job", cursor.is_some())?)?)
 }
 
+/// The same for a filter by parent.
+pub async fn parent(pairs: &mut Pairs, door: &ApiClient) -> Outcome {
+    for (_, value) in pairs.iter_mut().filter(|(name, _)| name == "parent_id") {
+        *value = job(value, door).await?.to_string();
+    }
+    Ok(())
+}
+
+/// The operation that a whole id or a piece of one names.
+pub async fn operation(text: &str, door: &ApiClient) -> Outcome<String> {
+    let Some(piece) = piece_of(text)? else { return Ok(text.to_owned()) };
+    let page = door.operations(PAGE_MAX as u16).await?.value;
+    let found = matching(show::list(&page, "operations"), &piece);
+    only(found, &piece, "operation", !page["next_cursor"].is_null())
+}
+
+/// The mark that a whole id or a piece of one names.
+pub async fn mark(text: &str, door: &ApiClient) -> Outcome<String> {
+    let Some(piece) = piece_of(text)? else { return Ok(text.to_owned()) };
+    let page = door.marks(&Vec::new(), PAGE_MAX as u16).await?.value;
+    only(matching(show::list(&page, "marks"), &piece), &piece, "mark", false)
+}
+
+/// The archived job that a whole id or a piece of one names.
+pub async fn archived(text: &str, archive: &dyn Archive) -> Outcome<JobId> {
+    let Some(piece) = piece_of(text)? else { return Ok(JobId::parse(text)?) };
+    let found = find_ids(archive, &piece).await.map_err(|error| Failure::failed(error.to_string()))?;
+    Ok(JobId::parse(&only(found, &piece, "archived job", false)?)?)
+}
+
 /// The approval that a whole id or a piece of one names.
 pub async fn approval(text: &str, door: &ApiClient) -> Outcome<ApprovalId> {
     let whole = match ApprovalId::parse(text) {
@@ -43,6 +70,14 @@ pub async fn approval(text: &str, door: &ApiClient) -> Outcome<ApprovalId> {
     let page = door.approvals(None, None, PAGE_MAX).await?.value;
     let found = matching(show::list(&page, "approvals"), &piece);
     Ok(ApprovalId::parse(&only(found, &piece, "approval", !page["next_cursor"].is_null())?)?)
+}
+
+/// The piece of an id that a text is; none if it is a whole one.
+fn piece_of(text: &str) -> Outcome<Option<String>> {
+    match JobId::parse(text) {
+        Ok(_) => Ok(None),
+        Err(invalid) => piece(text, invalid).map(Some),
+    }
 }
 
 /// A piece as ids are written, or why it is none.

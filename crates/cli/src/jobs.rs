@@ -62,8 +62,7 @@ async fn holder(showing: &Showing, door: &ApiClient) -> Outcome<JobId> {
 
 /// Follows the feed. One event per line, also as JSON.
 async fn tail(tailing: Tailing, door: &ApiClient, out: &Out) -> Outcome {
-    let pairs = tailing.filters.pairs();
-    filter::resolve(&pairs)?;
+    let pairs = filter::checked(tailing.filters.pairs(), door).await?;
     let (mut after, mut told) = (tailing.after, 0);
     loop {
         let page = door.feed(&pairs, after.as_deref()).await?.value;
@@ -84,8 +83,7 @@ async fn tail(tailing: Tailing, door: &ApiClient, out: &Out) -> Outcome {
 }
 
 async fn ls(listing: Listing, door: &ApiClient, out: &Out) -> Outcome {
-    let pairs = listing.filters.pairs();
-    filter::resolve(&pairs)?;
+    let pairs = filter::checked(listing.filters.pairs(), door).await?;
     let reply = door.jobs(&pairs, listing.cursor, listing.limit.into()).await?;
     show::reply(out, &reply, show::jobs);
     Ok(())
@@ -150,7 +148,8 @@ async fn logs(logging: Logging, door: &ApiClient, out: &Out) -> Outcome {
 
 async fn cancel(cancelling: Cancelling, door: &ApiClient, out: &Out) -> Outcome {
     let Some(id) = &cancelling.which.id else {
-        let wish = BulkBody { reason: cancelling.reason, ..bulk(&cancelling.which, Action::Cancel)? };
+        let wish =
+            BulkBody { reason: cancelling.reason, ..bulk(&cancelling.which, Action::Cancel, door).await? };
         return many(wish, door, out).await;
     };
     let id = ids::job(id, door).await?;
@@ -189,8 +188,8 @@ async fn redrive(redriving: Redriving, door: &ApiClient, out: &Out) -> Outcome {
     let Some(id) = &redriving.which.id else {
         let spread = redriving.spread.map(|spread| Span::from_ms(spread.ms()));
         let run_at = run_at.map(Time);
-        return many(BulkBody { run_at, spread, ..bulk(&redriving.which, Action::Redrive)? }, door, out)
-            .await;
+        let wish = bulk(&redriving.which, Action::Redrive, door).await?;
+        return many(BulkBody { run_at, spread, ..wish }, door, out).await;
     };
     let (payload, payload_base64) =
         fields(payload(redriving.payload.as_deref(), PAYLOAD_MAX_BYTES)?.as_ref());
@@ -211,8 +210,8 @@ async fn redrive(redriving: Redriving, door: &ApiClient, out: &Out) -> Outcome {
 }
 
 /// What is done to everything that a filter matches.
-fn bulk(which: &Acting, action: Action) -> Outcome<BulkBody> {
-    let filter = filter::shape(&filter::parse(&which.filter)?)?;
+async fn bulk(which: &Acting, action: Action, door: &ApiClient) -> Outcome<BulkBody> {
+    let filter = filter::shape(&filter::checked(filter::parse(&which.filter)?, door).await?)?;
     let dry_run = which.dry_run;
     let filter = Some(filter);
     let hold = which.hold.map(|hold| Span::from_ms(hold.ms()));

@@ -3,10 +3,13 @@
 use crate::api_client::ApiClient;
 use crate::args::{AlertsCommand, MarksCommand, OperationsCommand};
 use crate::fail::Outcome;
+use crate::ids;
 use crate::out::Out;
-use crate::shape::Reply;
+use crate::shape::{Reply, word};
 use crate::show::{self, list, moment, text};
-use serde_json::{Value, json};
+use crate::span::ago;
+use serde_json::Value;
+use windlass_http::wire::alert::AlertBody;
 use windlass_http::wire::time::Span;
 
 /// `windlass operations …`
@@ -34,6 +37,7 @@ pub async fn run(command: OperationsCommand, door: &ApiClient, out: &Out) -> Out
             });
         }
         OperationsCommand::Stop { id } => {
+            let id = ids::operation(&id, door).await?;
             let reply = door.stop_operation(&id).await?;
             show::reply(out, &reply, |out, one| {
                 let done = text(&one["done"]);
@@ -59,8 +63,10 @@ pub fn begun(reply: &Reply, out: &Out) {
 /// `windlass marks …`
 pub async fn marks(command: MarksCommand, door: &ApiClient, out: &Out) -> Outcome {
     match command {
-        MarksCommand::Ls { limit } => {
-            let reply = door.marks(limit).await?;
+        MarksCommand::Ls { since, until, limit } => {
+            let time = |name: &str, time: Option<String>| time.map(|time| (name.to_owned(), ago(&time)));
+            let within = time("from", since).into_iter().chain(time("to", until)).collect();
+            let reply = door.marks(&within, limit).await?;
             show::reply(out, &reply, |out, page| {
                 let row = |mark: &Value| {
                     vec![moment(&mark["at"]), text(&mark["text"]), text(&mark["by"]), text(&mark["id"])]
@@ -76,6 +82,7 @@ pub async fn marks(command: MarksCommand, door: &ApiClient, out: &Out) -> Outcom
             });
         }
         MarksCommand::Rm { id } => {
+            let id = ids::mark(&id, door).await?;
             let reply = door.remove_mark(&id).await?;
             show::reply(out, &reply, |out, _| out.line(format!("{id} is removed")));
         }
@@ -104,15 +111,16 @@ pub async fn alerts(command: AlertsCommand, door: &ApiClient, out: &Out) -> Outc
         }
         AlertsCommand::Put(new) => {
             let span = |span: Option<crate::span::Span>| span.map(|span| Span::from_ms(span.ms()));
-            let body = json!({
-                "metric": new.metric,
-                "queue": new.queue,
-                "longer_than": span(new.longer_than),
-                "percent": new.percent,
-                "for": span(new.holds_for),
-                "notify": new.notify,
-            });
-            let reply = door.put_alert(&new.name, body).await?;
+            let body = AlertBody {
+                metric: word("metric", new.metric)?,
+                queue: new.queue,
+                longer_than: span(new.longer_than),
+                percent: new.percent,
+                holds_for: span(new.holds_for),
+                notify: new.notify,
+                expected_version: None,
+            };
+            let reply = door.put_alert(&new.name, &body).await?;
             show::reply(out, &reply, |out, alert| out.line(format!("{} is watched", text(&alert["name"]))));
         }
         AlertsCommand::Rm { name } => {

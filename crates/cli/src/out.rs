@@ -1,6 +1,7 @@
 //! What is printed: JSON for programs, aligned columns for people, colours only on a terminal.
 
 pub mod format;
+pub mod visible;
 
 use crate::fail::{Exit, Failure};
 use format::Format;
@@ -9,7 +10,7 @@ use serde_json::Value;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Duration;
-use windlass_core::limits::is_hidden;
+pub use visible::{lines, plain};
 
 /// Where a command prints.
 #[derive(Debug)]
@@ -36,15 +37,16 @@ impl Out {
         text.chars().take(most - 1).chain(['…']).collect()
     }
 
-    /// One line. A reader that went away, as `head` does, ends the command quietly.
+    /// One line, with nothing hidden in it. A reader that went away, as `head` does, ends the command quietly.
     pub fn line(&self, text: impl AsRef<str>) {
-        if let Err(error) = writeln!(io::stdout().lock(), "{}", text.as_ref()) {
+        let text = if self.has_colour { visible::coloured(text.as_ref()) } else { lines(text.as_ref()) };
+        if let Err(error) = writeln!(io::stdout().lock(), "{text}") {
             let is_gone = error.kind() == io::ErrorKind::BrokenPipe;
             std::process::exit(if is_gone { 0 } else { i32::from(Exit::Failed as u8) });
         }
     }
 
-    /// A document for programs: its text as it came, byte for byte, or the form that was asked for.
+    /// A document for programs: its text as it came but for what is hidden, or the form that was asked for.
     pub fn document(&self, value: &Value, text: &str) {
         match &self.format {
             Format::Yaml => self.line(format::yaml(value)),
@@ -53,8 +55,13 @@ impl Out {
                     self.line(line);
                 }
             }
-            _ => self.line(text),
+            _ => self.line(visible::json(text)),
         }
+    }
+
+    /// A document for people who want all of it.
+    pub fn whole(&self, value: &Value) {
+        self.line(visible::json(&format!("{value:#}")));
     }
 
     /// A document for programs, or what `people` makes of it.
@@ -107,7 +114,7 @@ impl Out {
     pub fn fail(&self, failure: &Failure) -> ExitCode {
         if !failure.is_told {
             let told = if self.format == Format::Json {
-                failure.to_json().to_string()
+                visible::json(&failure.to_json().to_string())
             } else {
                 format!("windlass: {}", lines(&failure.detail))
             };
@@ -183,27 +190,4 @@ fn aligned(row: &[String], widths: &[usize], paint: impl Fn(usize, String) -> St
         paint(column, format!("{}{}", plain(text), " ".repeat(width.saturating_sub(text.chars().count()))))
     };
     row.iter().enumerate().map(cell).collect::<Vec<_>>().join("  ")
-}
-
-/// Text of others on a terminal: control characters would be commands to it, and characters that turn the direction of
-/// writing or are invisible would make it read as something else.
-pub fn plain(text: &str) -> String {
-    text.chars().map(|c| if c != '\t' && is_hidden(c) { '\u{fffd}' } else { c }).collect()
-}
-
-/// The same for a text of several lines.
-pub fn lines(text: &str) -> String {
-    text.split('\n').map(plain).collect::<Vec<_>>().join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_text_of_others_commands_no_terminal() {
-        assert_eq!(plain("a\x1b[2Jb\n"), "a\u{fffd}[2Jb\u{fffd}");
-        assert_eq!(plain("exe.\u{202e}gpj\u{200b}\u{9b}2J"), "exe.\u{fffd}gpj\u{fffd}\u{fffd}2J");
-        assert_eq!(plain("Grüße, 你好, ok"), "Grüße, 你好, ok");
-    }
 }

@@ -2,6 +2,7 @@
 
 use crate::args::RestoreArgs;
 use crate::fail::{Exit, Failure, Outcome};
+use crate::ids;
 use crate::out::Out;
 use crate::run::{actor, open};
 use crate::settings::Settings;
@@ -19,7 +20,7 @@ pub async fn run(args: &RestoreArgs, settings: &Settings, out: &Out) -> Outcome 
     };
     let client = open(settings, false, None).await?;
     for id in &args.ids {
-        let id = JobId::parse(id)?;
+        let id = ids::archived(id, &*archive).await?;
         let (part, archived) = archived(client.store(), &archive, id).await?;
         let status = archived.job.status.as_str();
         let left_out = left_out(&*archive, &archived).await;

@@ -6,11 +6,11 @@ use crate::enqueue::payload;
 use crate::fail::Outcome;
 use crate::out::Out;
 use crate::schedules_apply;
+use crate::shape::word;
 use crate::show::{self, list, moment, text};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
+use windlass_core::Name;
 use windlass_core::limits::PAYLOAD_MAX_BYTES;
-use windlass_core::{Invalid, Name};
 use windlass_http::wire::new_job::NewJobShape;
 use windlass_http::wire::raw::fields;
 use windlass_http::wire::schedule::ScheduleBody;
@@ -27,9 +27,7 @@ pub async fn run(command: SchedulesCommand, door: &ApiClient, out: &Out) -> Outc
         }
         SchedulesCommand::Show(which) => {
             let reply = door.schedule(&named(&which.name)?).await?;
-            show::reply(out, &reply, |out, schedule| {
-                out.line(serde_json::to_string_pretty(schedule).unwrap_or_default());
-            });
+            show::reply(out, &reply, Out::whole);
             return Ok(());
         }
         SchedulesCommand::Next { name, n } => {
@@ -85,21 +83,14 @@ fn body(new: NewSchedule) -> Outcome<ScheduleBody> {
         every: new.every.map(span),
         timezone: Some(new.timezone),
         job,
-        missed: word("missed", new.missed)?,
+        missed: new.missed.map(|text| word("missed", text)).transpose()?,
         missed_max: new.missed_max,
-        overlap: word("overlap", new.overlap)?,
+        overlap: new.overlap.map(|text| word("overlap", text)).transpose()?,
         jitter: new.jitter.map(span),
         starts_at: new.starts_at.map(|at| Time(at.0)),
         ends_at: new.ends_at.map(|at| Time(at.0)),
         expected_version: None,
     })
-}
-
-/// A word of the API, as it was typed.
-fn word<T: DeserializeOwned>(field: &str, text: Option<String>) -> Outcome<Option<T>> {
-    let Some(text) = text else { return Ok(None) };
-    let read = serde_json::from_value(Value::String(text.clone()));
-    Ok(Some(read.map_err(|e| Invalid::new(field, text, e.to_string()))?))
 }
 
 fn show_all(out: &Out, schedules: &[Value]) {

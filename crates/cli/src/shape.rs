@@ -2,7 +2,9 @@
 
 use crate::fail::{Failure, Outcome};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+use windlass_core::Invalid;
 
 /// An answer: the text for programs, which is passed on as it is, and the value for people.
 #[derive(Debug, Clone)]
@@ -16,4 +18,10 @@ pub struct Reply {
 /// A body as it is sent.
 pub fn to_text(body: &impl Serialize) -> Outcome<String> {
     serde_json::to_string(body).map_err(|e| Failure::failed(format!("this cannot be written as JSON: {e}")))
+}
+
+/// A word of the API, as it was typed.
+pub fn word<T: DeserializeOwned>(field: &str, text: String) -> Outcome<T> {
+    let read = serde_json::from_value(Value::String(text.clone()));
+    Ok(read.map_err(|e| Invalid::new(field, text, e.to_string()))?)
 }

@@ -20,9 +20,7 @@ pub async fn run(command: SubscriptionsCommand, door: &ApiClient, out: &Out) -> 
         }
         SubscriptionsCommand::Show(which) => {
             let reply = door.subscription(&named(&which.name)?).await?;
-            show::reply(out, &reply, |out, one| {
-                out.line(serde_json::to_string_pretty(one).unwrap_or_default());
-            });
+            show::reply(out, &reply, Out::whole);
         }
         SubscriptionsCommand::Put(new) => {
             let name = named(&new.name)?;

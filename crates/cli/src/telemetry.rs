@@ -2,6 +2,7 @@
 //! the usual `OTEL_…` variables name where they go.
 
 use crate::fail::{Failure, Outcome};
+use crate::out::visible::{LogForm, LogWriter};
 use crate::settings::Settings;
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
@@ -27,11 +28,17 @@ pub enum Counts {
 /// Begins to log to standard error; `RUST_LOG` says how much. And to export, if that is configured.
 pub fn start(settings: &Settings, unless_said: &str, counts: Counts) -> Outcome<Telemetry> {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(unless_said));
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false);
-    let lines = if settings.log_format.value == "json" {
-        lines.json().flatten_event(true).with_filter(filter).boxed()
-    } else {
-        lines.with_ansi(std::io::stderr().is_terminal()).with_filter(filter).boxed()
+    let form = match settings.log_format.value.as_str() {
+        "json" => LogForm::Json,
+        _ if std::io::stderr().is_terminal() => LogForm::Coloured,
+        _ => LogForm::Text,
+    };
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(move || LogWriter::new(form, std::io::stderr()))
+        .with_target(false);
+    let lines = match form {
+        LogForm::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
+        _ => lines.with_ansi(form == LogForm::Coloured).with_filter(filter).boxed(),
     };
     let log = tracing_subscriber::registry().with(lines);
     #[cfg(feature = "otel")]

@@ -23,9 +23,7 @@ pub async fn run(command: TriggersCommand, door: &ApiClient, out: &Out) -> Outco
         }
         TriggersCommand::Show(which) => {
             let reply = door.trigger(&named(&which.name)?).await?;
-            show::reply(out, &reply, |out, trigger| {
-                out.line(serde_json::to_string_pretty(trigger).unwrap_or_default());
-            });
+            show::reply(out, &reply, Out::whole);
         }
         TriggersCommand::Put(new) => {
             let name = named(&new.name)?;

@@ -8,7 +8,8 @@
 
 mod bed;
 
-use bed::Bed;
+use bed::{Bed, sent, wait_for};
+use serde_json::{Value, json};
 
 #[test]
 fn help_names_every_command_and_shows_examples() {
@@ -298,16 +299,140 @@ fn a_refused_connection_is_told_as_such() {
 }
 
 /// Characters that turn the direction of writing, or command a terminal, do not reach it.
+/// What a terminal would obey, what turns the direction of writing, and what nobody sees.
+const EVIL: &str = "a\u{202e}b\u{1b}[2Jc\u{9b}d\u{200b}\u{e0041}e";
+
+fn is_harmless(text: &str) -> bool {
+    !text.chars().any(|c| (c.is_control() && c != '\n') || EVIL.contains(c) && !c.is_ascii())
+}
+
+/// Fills a store with it, through a server, wherever it takes free text, and answers two jobs.
+fn plant(bed: &mut Bed) -> [String; 2] {
+    let (url, _) = bed.serve("serve");
+    let send = |method: &str, path: &str, body: &Value| -> Value {
+        let answer = sent(&url, method, path, body).ok().json();
+        assert!(answer["status"].as_u64().is_none(), "{method} {path}: {answer}");
+        answer
+    };
+    let post = |path: &str, body: Value| send("POST", path, &body);
+    let taken = |more: Value| {
+        let mut body = json!({ "kind": "evil", "max_retries": 0, "payload": { "name": EVIL }, "metadata": { "note": EVIL } });
+        more.as_object().unwrap().iter().for_each(|(name, value)| body[name] = value.clone());
+        let id = post("/v1/jobs", body)["job"]["id"].as_str().unwrap().to_owned();
+        let held = post(&format!("/v1/jobs/{id}/claim"), json!({ "worker_id": "w" }));
+        (id, held["job"]["lease"]["token"].clone())
+    };
+    let (failed, token) = taken(json!({ "key": EVIL, "unique": { "key": EVIL } }));
+    let act = |verb: &str, mut body: Value| {
+        body["lease_token"] = token.clone();
+        post(&format!("/v1/jobs/{failed}/{verb}"), body)
+    };
+    act("logs", json!({ "lines": [EVIL] }));
+    act("progress", json!({ "stage": EVIL, "checkpoint": { "at": EVIL }, "metadata": { "lot": EVIL } }));
+    let asked = act("approvals", json!({ "name": "ask", "prompt": EVIL }));
+    let decide = format!("/v1/approvals/{}/decide", asked["approval"]["id"].as_str().unwrap());
+    post(&decide, json!({ "decision": "deny", "reason": EVIL }));
+    post(&format!("/v1/jobs/{failed}/signal"), json!({ "name": "s", "payload": EVIL, "key": EVIL }));
+    let message = format!("{EVIL}\nof two lines {EVIL}");
+    act("fail", json!({ "error": { "code": "broken", "message": message } }));
+    let (done, token) = taken(json!({}));
+    post(&format!("/v1/jobs/{done}/complete"), json!({ "lease_token": token, "result": { "said": EVIL } }));
+    let cancelled = bed.enqueue(&["evil"]);
+    post(&format!("/v1/jobs/{cancelled}/cancel"), json!({ "reason": EVIL }));
+    post("/v1/jobs", json!({ "kind": "evil", "delay": "1h", "key": EVIL }));
+
+    let job = json!({ "kind": "evil", "payload": { "name": EVIL }, "metadata": { "note": EVIL } });
+    send("PUT", "/v1/schedules/evil", &json!({ "every": "1d", "job": job }));
+    send("PUT", "/v1/triggers/evil", &json!({ "jobs": [job] }));
+    post("/v1/triggers/evil", json!({ "dedupe_key": EVIL, "payload": { "name": EVIL } }));
+    let lanes = json!({ "concurrency": 2, "keys": { EVIL: { "concurrency": 1 } } });
+    send("PUT", "/v1/queues/default", &json!({ "flow": { "lanes": lanes } }));
+    wait_for(|| bed.json(&["problems", "ls"])["problems"] != json!([]));
+    [failed, done]
+}
+
 #[test]
 fn no_text_of_others_commands_the_terminal() {
-    let bed = Bed::new();
-    let evil = "a\u{202e}b\u{1b}[2Jc\u{9b}d";
-    let payload = serde_json::json!({ "name": evil }).to_string();
-    let metadata = bed.enqueue(&["evil", "--payload", &payload]);
-    bed.run(&["jobs", "cancel", &metadata, "--reason", evil]).ok();
-    for words in [&["jobs", "show", &metadata][..], &["jobs", "events", &metadata], &["audit", "ls"]] {
-        let shown = bed.run(words).ok().out;
-        let bad = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
-        assert!(!shown.contains(bad), "{words:?}: {shown:?}");
+    let mut bed = Bed::new();
+    let [failed, done] = plant(&mut bed);
+    let problem = bed.json(&["problems", "ls"])["problems"][0]["fingerprint"].as_str().unwrap().to_owned();
+    let reading = [
+        &["jobs", "ls"][..],
+        &["jobs", "show", &failed],
+        &["jobs", "show", &done],
+        &["jobs", "events", &failed],
+        &["jobs", "watch", &done],
+        &["jobs", "logs", &failed],
+        &["flow", "graph", &failed],
+        &["flow", "graph", &failed, "--dot"],
+        &["approvals", "ls"],
+        &["queues", "ls"],
+        &["lanes", "ls", "default"],
+        &["schedules", "ls"],
+        &["schedules", "show", "evil"],
+        &["triggers", "ls"],
+        &["triggers", "show", "evil"],
+        &["triggers", "events", "evil"],
+        &["problems", "ls"],
+        &["problems", "show", &problem],
+        &["audit", "ls"],
+        &["workers", "ls"],
+        &["settings", "get"],
+        &["stats"],
+        &["verify"],
+        &[
+            "enqueue",
+            "evil",
+            "--id",
+            &done,
+            "--payload",
+            &json!({ "name": EVIL }).to_string(),
+            "--metadata",
+            &json!({ "note": EVIL }).to_string(),
+            "--max-retries",
+            "0",
+            "--wait",
+        ],
+    ];
+    let template =
+        "template={id} {payload.name} {metadata.note} {stage} {error.message} {detail} {line} {prompt} {key}";
+    for words in reading {
+        for form in ["table", "wide", "json", "yaml", template] {
+            let ran = bed.run(&[words, &["-o", form]].concat()).ok();
+            assert!(
+                is_harmless(&ran.out) && is_harmless(&ran.err),
+                "{words:?} {form}: {:?} {}",
+                ran.out,
+                ran.err
+            );
+        }
+    }
+    for words in [&["jobs", "show", EVIL][..], &["jobs", "ls", "--queue", EVIL], &["schedules", "show", EVIL]]
+    {
+        for form in ["table", "json"] {
+            let ran = bed.run(&[words, &["-o", form]].concat());
+            assert!(ran.code == 2 && is_harmless(&ran.err), "{words:?} {form}: {:?}", ran.err);
+        }
+    }
+    // What is not shown is written out, and is the same value.
+    assert_eq!(bed.job(&failed)["payload"]["name"], EVIL);
+    assert_eq!(bed.json(&["schedules", "show", "evil"])["job"]["payload"]["name"], EVIL);
+    let yaml = bed.run(&["jobs", "show", &failed, "-o", "yaml"]).ok().out;
+    assert!(yaml.contains(r#"name: "a\u202eb\u001b[2Jc\u009bd\u200b\U000e0041e""#), "{yaml}");
+}
+
+/// So it is with the log of a worker, whose handlers fail with texts of others.
+#[test]
+fn no_text_of_others_commands_the_terminal_through_a_log() {
+    let mut bed = Bed::new();
+    let fails = bed.script("fails", &format!("#!/bin/sh\nprintf '%s\\n' '{EVIL}' >&2\nexit 1\n"));
+    for form in ["text", "json"] {
+        let id = bed.enqueue(&["k", "--max-retries", "0"]);
+        let worker = bed.work(&["--log-format", form, "--exec", &fails]);
+        bed.until_status(&id, "failed");
+        bed.signal(worker, "TERM");
+        assert_eq!(bed.ended(worker), 0);
+        let log = std::fs::read_to_string(bed.path(&format!("log-{worker}"))).unwrap();
+        assert!(log.contains("job not done") && is_harmless(&log), "{form}: {log:?}");
     }
 }

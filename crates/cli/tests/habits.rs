@@ -8,7 +8,7 @@
 
 mod bed;
 
-use bed::{Bed, free_port, ran, wait_for};
+use bed::{Bed, free_port, post, ran, wait_for};
 use serde_json::{Value, json};
 
 fn ids(page: &Value) -> Vec<&str> {
@@ -36,6 +36,61 @@ fn a_piece_of_an_id_is_enough() {
     let none = bed.run(&["jobs", "show", "ffffffff"]);
     assert_eq!(none.code, 3, "{}", none.err);
     assert_eq!(bed.run(&["jobs", "show", "not-an-id"]).code, 2);
+}
+
+/// So it is for flows, for the job that another waits for, for filters, operations, approvals and marks.
+#[test]
+fn a_piece_is_enough_for_whatever_has_an_id() {
+    let mut bed = Bed::new();
+    let (id, other) = (bed.enqueue(&["a", "--delay", "1h"]), bed.enqueue(&["b", "--delay", "1h"]));
+    let end = &id[id.len() - 8..];
+    let graph = bed.json(&["flow", "graph", end]);
+    assert_eq!(graph["nodes"][0]["id"], id.as_str(), "{graph}");
+    bed.enqueue(&["c", "--after", &format!("{end}:failure")]);
+    let graph = bed.json(&["flow", "graph", end]);
+    assert_eq!((&graph["edges"][0]["from"], &graph["edges"][0]["on"]), (&json!(id), &json!("failure")));
+
+    let flow = json!({ "open": true, "nodes": { "one": { "kind": "n", "delay": "1h" } } }).to_string();
+    std::fs::write(bed.path("flow.json"), flow).unwrap();
+    let made = bed.json(&["flow", "run", "flow.json"]);
+    let parent = made["id"].as_str().unwrap();
+    let parent = &parent[parent.len() - 8..];
+    let child = made["nodes"]["one"].as_str().unwrap();
+    assert_eq!(ids(&bed.json(&["jobs", "ls", "--parent-id", parent])), [child]);
+    let filter = format!("parent_id={parent}");
+    assert_eq!(bed.json(&["jobs", "cancel", "--dry-run", "--filter", &filter])["sample"], json!([child]));
+    assert_eq!(bed.json(&["flow", "seal", parent])["job"]["id"], made["id"]);
+    assert_eq!(bed.run(&["jobs", "ls", "--parent-id", "ffffffff"]).code, 3);
+
+    let held = bed.json(&["jobs", "cancel", "--filter", "kind=b", "--hold", "1h"]);
+    let operation = held["id"].as_str().unwrap();
+    let stopped = bed.json(&["operations", "stop", &operation[operation.len() - 8..]]);
+    assert_eq!((&stopped["id"], &stopped["phase"]), (&held["id"], &json!("stopped")));
+    assert_eq!(bed.job(&other)["status"], "pending", "nothing was done to it");
+    assert_eq!(bed.run(&["operations", "stop", "ffffffff"]).code, 3);
+
+    let mark = bed.json(&["marks", "add", "deploy 4.2.0"]);
+    let mark = mark["id"].as_str().unwrap();
+    bed.run(&["marks", "rm", &mark[mark.len() - 8..]]).ok();
+    assert_eq!(bed.json(&["marks", "ls"])["marks"], json!([]));
+
+    let (url, _) = bed.serve("serve");
+    let held = post(&url, &format!("/v1/jobs/{}/claim", bed.enqueue(&["k"])), &json!({ "worker_id": "w" }));
+    let ask = json!({ "lease_token": held["job"]["lease"]["token"], "name": "a", "prompt": "now?" });
+    post(&url, &format!("/v1/jobs/{}/approvals", held["job"]["id"].as_str().unwrap()), &ask);
+    let asked = bed.json(&["approvals", "ls"])["approvals"][0]["id"].as_str().unwrap().to_owned();
+    bed.run(&["approvals", "approve", &asked[asked.len() - 8..]]).ok();
+    assert_eq!(bed.json(&["approvals", "ls"])["approvals"][0]["status"], "approved");
+}
+
+#[test]
+fn marks_are_those_of_a_time() {
+    let bed = Bed::new();
+    bed.run(&["marks", "add", "deploy 4.2.0"]).ok();
+    let n = |words: &[&str]| bed.json(&[&["marks", "ls"], words].concat())["marks"].as_array().unwrap().len();
+    assert_eq!((n(&[]), n(&["--since", "1h"]), n(&["--since", "1h", "--until", "now"])), (1, 1, 1));
+    assert_eq!((n(&["--until", "1h"]), n(&["--since", "2999-01-01T00:00:00Z"])), (0, 0));
+    assert_eq!(bed.run(&["marks", "ls", "--since", "soon"]).code, 2);
 }
 
 #[test]
@@ -221,26 +276,12 @@ fn newlines_survive() {
     let mut bed = Bed::new();
     let id = bed.enqueue(&["k", "--max-retries", "0"]);
     let (url, _) = bed.serve("serve");
-    let post = |path: &str, body: Value| {
-        let body = body.to_string();
-        let words = [
-            "-sS",
-            "-X",
-            "POST",
-            "-H",
-            "content-type: application/json",
-            "-d",
-            &body,
-            &format!("{url}{path}"),
-        ];
-        ran(std::process::Command::new("curl").args(words).output().unwrap()).ok().json()
-    };
-    let held = post(&format!("/v1/jobs/{id}/claim"), json!({ "worker_id": "w" }));
+    let held = post(&url, &format!("/v1/jobs/{id}/claim"), &json!({ "worker_id": "w" }));
     let token = held["job"]["lease"]["token"].clone();
     let ask = json!({ "lease_token": token, "name": "a", "prompt": "first\nsecond" });
-    post(&format!("/v1/jobs/{id}/approvals"), ask);
+    post(&url, &format!("/v1/jobs/{id}/approvals"), &ask);
     let error = json!({ "code": "broken", "message": "it broke:\n  in line 7\u{1b}[2J\n  of main" });
-    post(&format!("/v1/jobs/{id}/fail"), json!({ "lease_token": token, "error": error }));
+    post(&url, &format!("/v1/jobs/{id}/fail"), &json!({ "lease_token": token, "error": error }));
     let shown = bed.run(&["jobs", "show", &id]).ok().out;
     let lines: Vec<&str> = shown.lines().collect();
     let at = lines.iter().position(|line| line.ends_with("broken: it broke:")).expect(&shown);

@@ -8,7 +8,7 @@
 
 mod bed;
 
-use bed::{Bed, Ran, wait_for};
+use bed::{Bed, Ran, ran, wait_for};
 use serde_json::{Value, json};
 
 /// Runs a command through the server, without a store.
@@ -125,6 +125,29 @@ fn with_keys_a_server_asks_for_one() {
     assert_eq!(through(&bed, &url, &["enqueue", "k", "--key", viewer]).code, 4);
     json_through(&bed, &url, &["keys", "revoke", "ci", "--key", &secret]);
     wait_for(|| through(&bed, &url, &["jobs", "ls", "--key", viewer]).code == 4);
+}
+
+/// `--key -` reads the key from standard input, also for `enqueue`, where another `--key` is a job's. It is not in the arguments.
+#[test]
+fn a_key_comes_from_standard_input() {
+    let mut bed = Bed::new();
+    let made = bed.json(&["keys", "create", "ops", "--role", "admin"]);
+    let (url, _) = bed.serve("serve");
+    let typed = |words: &[&str], key: &str| {
+        std::fs::write(bed.path("typed"), key).unwrap();
+        let mut command = bed.command(&[words, &["--url", &url, "--key", "-"]].concat());
+        command.env_remove("WINDLASS_STORE").stdin(std::fs::File::open(bed.path("typed")).unwrap());
+        ran(command.output().unwrap())
+    };
+    let secret = made["secret"].as_str().unwrap();
+    typed(&["jobs", "ls"], &format!("{secret}\n")).ok();
+    let made = typed(&["enqueue", "k", "--json"], secret).ok().json();
+    assert_eq!(made["job"]["key"], Value::Null, "{made}");
+    for wrong in ["", "wl_wrong\n"] {
+        let refused = typed(&["jobs", "ls"], wrong);
+        assert!([2, 4].contains(&refused.code), "{wrong:?}: {} {}", refused.code, refused.err);
+        assert!(!refused.err.contains("wl_wrong"), "{}", refused.err);
+    }
 }
 
 #[test]

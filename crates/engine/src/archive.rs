@@ -17,7 +17,7 @@ mod segment;
 pub use directory::Directory;
 pub use erase::{Lines, erase_everywhere, erase_in};
 pub use logs::{LogSegment, LogSegmentWriter, find_interrupted_logs, find_logs};
-pub use read::{find, find_anywhere};
+pub use read::{find, find_anywhere, find_ids};
 pub use segment::{Segment, SegmentWriter, find_interrupted, read_segment, segments};
 
 use async_trait::async_trait;

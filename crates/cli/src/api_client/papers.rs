@@ -1,10 +1,10 @@
 //! Operations, alerts and marks.
 
-use super::ApiClient;
+use super::{ApiClient, Pairs};
 use crate::fail::Outcome;
 use crate::shape::Reply;
 use crate::wire::encoded;
-use serde_json::{Value, json};
+use windlass_http::wire::alert::AlertBody;
 use windlass_http::wire::paper::MarkBody;
 
 impl ApiClient {
@@ -15,7 +15,7 @@ impl ApiClient {
 
     /// The operation.
     pub async fn stop_operation(&self, id: &str) -> Outcome<Reply> {
-        self.post(&format!("/v1/operations/{}/stop", encoded(id)), &json!({})).await
+        self.act(&format!("/v1/operations/{}/stop", encoded(id))).await
     }
 
     /// `{alerts}`
@@ -23,10 +23,9 @@ impl ApiClient {
         self.get("/v1/alerts", &[]).await
     }
 
-    /// The alert. What is not said is left out.
-    pub async fn put_alert(&self, name: &str, mut body: Value) -> Outcome<Reply> {
-        body.as_object_mut().into_iter().for_each(|fields| fields.retain(|_, value| !value.is_null()));
-        self.put(&format!("/v1/alerts/{}", encoded(name)), &body).await
+    /// The alert.
+    pub async fn put_alert(&self, name: &str, body: &AlertBody) -> Outcome<Reply> {
+        self.put(&format!("/v1/alerts/{}", encoded(name)), body).await
     }
 
     /// `{removed}`
@@ -35,8 +34,10 @@ impl ApiClient {
     }
 
     /// `{marks}`
-    pub async fn marks(&self, limit: u16) -> Outcome<Reply> {
-        self.get("/v1/marks", &[("limit", limit.to_string())]).await
+    pub async fn marks(&self, within: &Pairs, limit: u16) -> Outcome<Reply> {
+        let mut query: Vec<(&str, String)> = within.iter().map(|(n, v)| (n.as_str(), v.clone())).collect();
+        query.push(("limit", limit.to_string()));
+        self.get("/v1/marks", &query).await
     }
 
     /// The mark.

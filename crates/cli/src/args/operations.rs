@@ -18,7 +18,7 @@ pub enum OperationsCommand {
         after_help = "One that is still held has done nothing: to stop it leaves every job as it was.\n\nExample:\n  windlass operations stop 0193a2f4-…"
     )]
     Stop {
-        /// Which
+        /// Its id, or a piece of it that no other has
         id: String,
     },
 }
@@ -27,8 +27,14 @@ pub enum OperationsCommand {
 #[derive(Debug, Subcommand)]
 pub enum MarksCommand {
     /// List them, the latest first
-    #[command(after_help = "Example:\n  windlass marks ls")]
+    #[command(after_help = "Examples:\n  windlass marks ls\n  windlass marks ls --since 1d")]
     Ls {
+        /// Since then: so long ago (1h), or a moment
+        #[arg(long, value_name = "TIME")]
+        since: Option<String>,
+        /// Until then: so long ago (1h), or a moment
+        #[arg(long, value_name = "TIME")]
+        until: Option<String>,
         /// At most so many
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..=1000))]
         limit: u16,
@@ -44,7 +50,7 @@ pub enum MarksCommand {
     /// Remove one
     #[command(after_help = "Example:\n  windlass marks rm 0193a2f4-…")]
     Rm {
-        /// Which
+        /// Its id, or a piece of it that no other has
         id: String,
     },
 }

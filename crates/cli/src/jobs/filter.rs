@@ -1,7 +1,8 @@
 //! Filters as they are typed, made into what a store takes.
 
-use crate::api_client::Pairs;
+use crate::api_client::{ApiClient, Pairs};
 use crate::fail::{Failure, Outcome};
+use crate::ids;
 use windlass_core::span::parse_moment;
 use windlass_core::{Filter, Invalid, JobId, Name, Status, Who};
 use windlass_http::wire::filter::{FilterShape, Words};
@@ -17,14 +18,18 @@ pub fn parse(texts: &[String]) -> Outcome<Pairs> {
         })?;
         Ok((name.replace('-', "_"), value.to_owned()))
     };
-    let pairs = texts.iter().map(pair).collect::<Outcome<Pairs>>()?;
-    // Checked here, so that a server and a store are told the same names.
+    texts.iter().map(pair).collect()
+}
+
+/// Filters as they are sent: with whole ids, and checked here, so that a server and a store are told the same names.
+pub async fn checked(mut pairs: Pairs, door: &ApiClient) -> Outcome<Pairs> {
+    ids::parent(&mut pairs, door).await?;
     resolve(&pairs)?;
     Ok(pairs)
 }
 
 /// The filter as a store takes it.
-pub fn resolve(pairs: &Pairs) -> Outcome<Filter> {
+fn resolve(pairs: &Pairs) -> Outcome<Filter> {
     let (mut filter, mut is_dead, now) = (Filter::default(), false, fresh::wall_clock());
     for (name, value) in pairs {
         match name.as_str() {
@@ -111,7 +116,7 @@ mod tests {
         assert_eq!(filter.queue.unwrap().as_str(), "mail");
         assert_eq!(filter.error_code.unwrap().as_str(), "down");
         for bad in ["queue", "queue=", "colour=red", "status=done", "parent_id=7"] {
-            assert!(parse(&texts(&[bad])).is_err(), "{bad}");
+            assert!(parse(&texts(&[bad])).and_then(|pairs| resolve(&pairs)).is_err(), "{bad}");
         }
         let dead = resolve(&vec![("dead".into(), "true".into())]).unwrap();
         assert_eq!(dead.statuses, [Status::Failed, Status::TimedOut]);

@@ -1,5 +1,6 @@
 //! In which form documents are printed: columns, JSON, YAML, or a text of the caller's own.
 
+use super::visible;
 use serde_json::Value;
 use std::fmt::Write;
 use std::str::FromStr;
@@ -47,7 +48,7 @@ impl FromStr for Format {
 pub fn yaml(value: &Value) -> String {
     let mut text = String::from("---");
     write_yaml(value, 0, &mut text);
-    text
+    visible::yaml(&text)
 }
 
 /// Behind a colon or a dash, or at the beginning.

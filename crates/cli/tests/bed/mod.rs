@@ -213,6 +213,18 @@ pub fn ran(output: Output) -> Ran {
     }
 }
 
+/// What a server answers to a body.
+pub fn post(url: &str, path: &str, body: &Value) -> Value {
+    sent(url, "POST", path, body).ok().json()
+}
+
+/// What a server answers, whatever it thinks of it.
+pub fn sent(url: &str, method: &str, path: &str, body: &Value) -> Ran {
+    let (body, to) = (body.to_string(), format!("{url}{path}"));
+    let words = ["-sS", "-X", method, "-H", "content-type: application/json", "-d", &body, &to];
+    ran(Command::new("curl").args(words).output().unwrap())
+}
+
 /// Waits for a condition, and fails the test when it does not come.
 #[track_caller]
 pub fn wait_for(mut is_so: impl FnMut() -> bool) {

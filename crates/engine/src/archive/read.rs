@@ -3,12 +3,18 @@
 use super::{Archive, ArchiveError, read_segment, segments};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use std::collections::BTreeSet;
 use std::io;
 use windlass_core::lease::unhex;
 use windlass_core::{
     Actor, Event, EventKind, Invalid, Job, JobId, Key, LeaseHash, LogLine, LogPart, Payload, Timestamp,
 };
 use windlass_store::Archived;
+
+/// How every line begins, up to the id.
+const HEAD: &str = "{\"format\":\"windlass.job.1\",\"id\":\"";
+/// The length of an id, in bytes.
+const ID_LEN: usize = 36;
 
 /// A job as [`line`](super::line::line) writes it. Of the row only the id is read: the row is the fold of the log.
 #[derive(Deserialize)]
@@ -79,7 +85,7 @@ pub async fn find(archive: &dyn Archive, part: &str, id: JobId) -> Result<Option
 
 /// How every line of a job begins: with its format and its id.
 pub(super) fn head(id: JobId) -> String {
-    format!("{{\"format\":\"windlass.job.1\",\"id\":\"{id}\"")
+    format!("{HEAD}{id}\"")
 }
 
 /// Finds a job in the whole archive, newest part first.
@@ -96,6 +102,23 @@ pub async fn find_anywhere(
         }
     }
     Ok(None)
+}
+
+/// The ids in the whole archive with `piece` in them, each once.
+///
+/// # Errors
+/// If the archive cannot be read.
+pub async fn find_ids(archive: &dyn Archive, piece: &str) -> Result<Vec<String>, ArchiveError> {
+    let mut found = BTreeSet::new();
+    for part in segments(archive).await? {
+        let lines = read_segment(archive, &part).await?.unwrap_or_default();
+        let ids = lines.split(|byte| *byte == b'\n').filter_map(|line| {
+            let behind = line.strip_prefix(HEAD.as_bytes())?;
+            std::str::from_utf8(behind.get(..ID_LEN)?).ok()
+        });
+        found.extend(ids.filter(|id| id.contains(piece)).map(str::to_owned));
+    }
+    Ok(found.into_iter().collect())
 }
 
 /// A job from its line.
