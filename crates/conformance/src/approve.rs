@@ -267,8 +267,7 @@ pub async fn asking_again_replaces_the_link(bed: Bed) {
     assert_eq!(voted, Ok(Done::Moved(5, Status::Running)));
 }
 
-/// M8: asked again while it is open, the question keeps who voted: nobody is asked twice, and the new link is the same
-/// person as the old.
+/// M8: asked again while it is open, the question keeps who voted: nobody is asked twice.
 pub async fn asking_again_keeps_the_votes(bed: Bed) {
     let held = bed.a_held_job("w", at(0)).await;
     let (mut ask, link) = bed.question(&held, "gate");
@@ -276,15 +275,14 @@ pub async fn asking_again_keeps_the_votes(bed: Bed) {
     let id = bed.asks(ask, at(1)).await.approval.id;
     let by_link = |link: &LinkToken| Voter::Link { token: link.to_text(), key: None };
     let vote = |voter, ms| bed.votes(id, Decision::Approve, voter, at(ms));
-    vote(by_link(&link), 2).await.expect("the link has a vote");
     vote(key_of("ann", &[]), 2).await.expect("ann has a vote");
-    let (mut again, new_link) = bed.question(&held, "gate");
+    vote(key_of("cem", &[]), 2).await.expect("cem has a vote");
+    let (mut again, _) = bed.question(&held, "gate");
     again.required = 3;
     let asked = bed.asks(again, at(3)).await.approval;
-    assert_eq!((asked.id, asked.approved, asked.token_used, asked.asked_at), (id, 2, true, time(1)));
+    assert_eq!((asked.id, asked.approved, asked.asked_at), (id, 2, time(1)));
     assert_eq!(stands(&bed, id).await.votes.len(), 2);
     assert_eq!(vote(by_link(&link), 4).await, Err(Refusal::ApprovalTokenWrong), "the old link is replaced");
-    assert_eq!(vote(by_link(&new_link), 4).await, Err(Refusal::ApprovalDecided), "the link has voted");
     assert_eq!(vote(key_of("ann", &[]), 4).await, Err(Refusal::ApprovalDecided), "ann has voted");
     vote(key_of("bob", &[]), 4).await.expect("bob has not");
     assert_eq!(stands(&bed, id).await.approval.status, ApprovalStatus::Approved);

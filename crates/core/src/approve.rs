@@ -33,7 +33,7 @@ pub struct Ask {
     pub required: i32,
     /// For how long, in milliseconds.
     pub expires_ms: i64,
-    /// Hash of the link token. The link votes only where no approvers are named: see [`link_votes`].
+    /// Hash of the link token. The link votes only where one yes of anybody is enough: see [`link_votes`].
     pub link_hash: [u8; 32],
     /// The access key under which the job asks, if it has one. That key does not vote on it.
     pub asker: Option<Who>,
@@ -61,10 +61,10 @@ pub struct CastVote {
     pub reason: Option<String>,
 }
 
-/// Whether the link of an approval has a vote. The job that asks is given the link, so it has none where approvers
-/// are named.
-pub fn link_votes(approvers: &[String]) -> bool {
-    approvers.is_empty()
+/// Whether the link of an approval has a vote: only where one yes of anybody is enough. The job that asks is given the link,
+/// and nothing shows who uses it, so it does not vote in the place of named approvers, nor as one of several people.
+pub fn link_votes(approvers: &[String], required: i32) -> bool {
+    approvers.is_empty() && required == 1
 }
 
 /// What asking comes to.
@@ -196,7 +196,10 @@ fn admit(ballot: &Ballot<'_>, voter: &Voter, now: Timestamp) -> Result<(), Refus
     }
     let is_asker = voter.key().is_some() && voter.key() == asked.asker.as_ref();
     let may = match voter {
-        Voter::Link { .. } => link_votes(&asked.approvers),
+        Voter::Link { .. } if asked.approvers.is_empty() && !link_votes(&[], asked.required) => {
+            return Err(Refusal::ApprovalNeedsKeys(asked.required));
+        }
+        Voter::Link { .. } => link_votes(&asked.approvers, asked.required),
         Voter::Key { name, roles } => {
             let named = |approver: &String| approver == name.as_str() || roles.contains(approver);
             asked.approvers.is_empty() || asked.approvers.iter().any(named)
@@ -205,16 +208,14 @@ fn admit(ballot: &Ballot<'_>, voter: &Voter, now: Timestamp) -> Result<(), Refus
     if is_asker || !may { Err(Refusal::ApprovalForbidden) } else { Ok(()) }
 }
 
-/// One person is one key, whether it votes with the link or without; a link without a key is one person more.
+/// One person is one key. A link needs no look: its vote decides, so there is no second one.
 fn has_voted(ballot: &Ballot<'_>, voter: &Voter) -> bool {
-    let by_link = matches!(voter, Voter::Link { .. }) && ballot.approval.token_used;
     // By the actor: a vote of the link without a key has the actor `link`, that of a key named link `key:link`.
-    let by_key = voter.key().is_some_and(|_| {
+    voter.key().is_some_and(|_| {
         let actor = voter.actor();
         let here = |event: &&Event| matches!(&event.what, EventKind::JobApprovalVoted(vote) if vote.approval == ballot.approval.id);
         ballot.votes.iter().filter(here).any(|event| event.actor == actor)
-    });
-    by_link || by_key
+    })
 }
 
 /// The audit's entry for a vote that was refused.
@@ -224,7 +225,7 @@ pub fn refused_vote(request: &CastVote, refusal: &Refusal) -> WriteAudit {
         Refusal::ApprovalTokenWrong => "wrong",
         Refusal::ApprovalDecided => "used",
         Refusal::ApprovalExpired => "expired",
-        Refusal::ApprovalForbidden => "forbidden",
+        Refusal::ApprovalForbidden | Refusal::ApprovalNeedsKeys(_) => "forbidden",
         Refusal::Invalid(_) => "invalid",
         _ => "unknown",
     };

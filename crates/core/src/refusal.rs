@@ -172,6 +172,9 @@ pub enum Refusal {
     /// This voter may not vote here.
     #[error("this key is not among the approvers")]
     ApprovalForbidden,
+    /// Several people have to say yes, and a link does not show who uses it.
+    #[error("this approval needs {0} people, and a link does not show who uses it; sign in with a key")]
+    ApprovalNeedsKeys(i32),
     /// The place in the feed is of no use any more, and why.
     #[error(
         "the cursor is of no use any more: {0}; read what you need from the lists, then begin without a cursor"
@@ -221,7 +224,9 @@ impl Refusal {
             Self::ApprovalTokenMalformed => "token_malformed",
             Self::ApprovalDecided => "approval_decided",
             Self::ApprovalExpired => "approval_expired",
-            Self::ApprovalForbidden | Self::ApprovalTokenWrong => "approval_forbidden",
+            Self::ApprovalForbidden | Self::ApprovalNeedsKeys(_) | Self::ApprovalTokenWrong => {
+                "approval_forbidden"
+            }
             Self::CursorExpired(_) => "cursor_expired",
         }
     }

@@ -14,8 +14,8 @@ use windlass_store::{Ask, fresh};
 pub struct AskedFor {
     /// Where it stands.
     pub approval: Approval,
-    /// The secret of its link, to be sent to those who decide; none if it was approved before, or where approvers are
-    /// named: a link has no vote there.
+    /// The secret of its link, to be sent to whoever decides; none if it was approved before, or where a link has no vote:
+    /// if approvers are named or several people have to say yes.
     pub link: Option<LinkToken>,
 }
 
@@ -139,7 +139,8 @@ impl Attempt {
         };
         let answer = self.call(|| self.source().ask(request.clone())).await?;
         let asked = self.held(&format!("approval {name}"), answer).await?;
-        let votes = asked.approval.token_hash == request.link_hash && link_votes(&request.approvers);
+        let votes = asked.approval.token_hash == request.link_hash
+            && link_votes(&request.approvers, request.required);
         let link = votes.then_some(link);
         Ok(AskedFor { approval: asked.approval, link })
     }

@@ -4,6 +4,7 @@ use crate::access::{forbidden, unauthorized};
 use crate::app::known;
 use crate::call::{self, Call, Reply, ok};
 use crate::idempotency::once;
+use crate::presence;
 use crate::problem::Problem;
 use crate::wire::approval::ApprovalShape;
 use crate::wire::control::{DecideBody, DecisionWord};
@@ -16,7 +17,7 @@ use utoipa::ToSchema;
 use windlass_core::approve::link_votes;
 use windlass_core::limits::APPROVAL_EXPIRES_DEFAULT_MS;
 use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, Voter};
-use windlass_core::{Actor, Approval, ApprovalId, Invalid, Metadata, Name, Refusal, Role};
+use windlass_core::{Actor, Approval, ApprovalId, Invalid, Metadata, Name, Refusal, Role, Who};
 use windlass_store::{ApprovalView, Ask, Asked, CastVote, ListApprovals, StoreError, fresh};
 
 objects!(AskBody, ByToken);
@@ -39,7 +40,7 @@ pub(crate) struct AskBody {
     /// Names or roles of keys that may vote; anybody with the right to vote when empty.
     #[serde(default)]
     approvers: Option<Vec<String>>,
-    /// Votes needed; one.
+    /// Votes needed; one. Two or more are votes of as many keys, and the link has none.
     #[serde(default)]
     #[schema(minimum = 1, maximum = 100)]
     required: Option<i32>,
@@ -53,8 +54,8 @@ pub(crate) struct AskBody {
 #[schema(as = Asked)]
 pub(crate) struct AskedShape {
     approval: ApprovalShape,
-    /// The token of its link: one vote. Shown once; asking again makes a fresh one. None when approvers are named, for who
-    /// asks must not vote in their place, and when nothing is left to decide.
+    /// The token of its link: one vote. Shown once; asking again makes a fresh one. None when a link has no vote, which is when
+    /// approvers are named or several people have to say yes, and when nothing is left to decide.
     token: Option<String>,
     /// Where the link leads on this server, from the first slash on: a page that asks the one question.
     link: Option<String>,
@@ -63,6 +64,8 @@ pub(crate) struct AskedShape {
 /// `POST /v1/jobs/{id}/approvals`
 pub(crate) async fn ask(call: Call) -> Reply {
     let body: AskBody = call.body()?;
+    let asker = asker(&call).await?;
+    let required = body.required.unwrap_or(1);
     let request = |id| -> Result<(Ask, String), Problem> {
         let link = fresh::link_token();
         let ask = Ask {
@@ -72,14 +75,14 @@ pub(crate) async fn ask(call: Call) -> Reply {
             name: Name::parse("name", &body.name)?,
             prompt: body.prompt.clone(),
             approvers: body.approvers.clone().unwrap_or_default(),
-            required: body.required.unwrap_or(1),
+            required,
             expires_ms: body.expires.map_or(APPROVAL_EXPIRES_DEFAULT_MS, Span::ms),
             link_hash: link.hash(),
-            asker: call.who.key().cloned(),
+            asker: asker.clone(),
         };
         Ok((ask, link.to_text()))
     };
-    let has_link = link_votes(body.approvers.as_deref().unwrap_or_default());
+    let has_link = link_votes(body.approvers.as_deref().unwrap_or_default(), required);
     let link_of = |asked: &Asked, link: String| {
         (has_link && asked.approval.status == ApprovalStatus::Pending).then_some(link)
     };
@@ -103,6 +106,17 @@ pub(crate) async fn ask(call: Call) -> Reply {
     let link = token.as_ref().map(|token| format!("/approve#{id}.{token}"));
     let approval = ApprovalShape::of(view, fresh::wall_clock());
     call::json(StatusCode::CREATED, &AskedShape { approval, token, link })
+}
+
+/// The key under which a job asks: the caller's, or, where a lease is the bearer, the one that the job's worker was made with.
+async fn asker(call: &Call) -> Result<Option<Who>, Problem> {
+    if call.who.lease().is_none() {
+        return Ok(call.who.key().cloned());
+    }
+    let view = call.store().job(call.job_id()?, None).await?;
+    let Some(holder) = view.and_then(|view| view.job.worker_id) else { return Ok(None) };
+    let workers = call.store().workers((), None).await?;
+    Ok(workers.iter().find(|worker| worker.id == holder).and_then(presence::made_by))
 }
 
 /// A page of approvals, newest first.

@@ -4,7 +4,7 @@ use crate::access::revoked;
 use crate::app::{App, known};
 use crate::call::{Call, Reply, ok};
 use crate::pass::Pass;
-use crate::presence;
+use crate::presence::{self, Sign};
 use crate::problem::Problem;
 use crate::wire::claim::{ClaimBody, ClaimOneBody, ClaimedJobs, StartBody};
 use crate::wire::job::JobShape;
@@ -20,7 +20,7 @@ use windlass_core::decide::Claim;
 use windlass_core::lease::unhex;
 use windlass_core::limits::{CLAIM_MAX, count, within};
 use windlass_core::span::within_ms;
-use windlass_core::{Invalid, Name, Secret, Who};
+use windlass_core::{Invalid, Job, Name, Secret, Who};
 use windlass_engine::Level;
 use windlass_store::{ClaimMany, ClaimOne, Claimed, Start, Store, fresh};
 
@@ -74,7 +74,8 @@ pub(crate) async fn claim(call: Call) -> Reply {
     };
     let wait_ms = within_ms("wait", body.wait.map_or(0, Span::ms), 0, WAIT_MAX_MS)?;
     let wait = Duration::from_millis(wait_ms as u64);
-    presence::saw(&call, &request).await;
+    let ClaimMany { queues, kinds, max, claim, .. } = &request;
+    presence::saw(&call, Sign { worker: &claim.worker, queues, kinds, max: *max }).await;
     let pass = call.who.pass(&call.app);
     let claimed = call.app.desk.claim(&call.app, request, wait, body.secret.is_some(), pass).await?;
     ok(&ClaimedJobs { jobs: claimed.into_iter().map(JobShape::claimed).collect() })
@@ -90,6 +91,9 @@ pub(crate) async fn claim_one(call: Call) -> Reply {
         claim: claim_of(&call.app, &body.worker_id, body.secret.as_deref(), body.lease).await?,
     };
     let claimed = known(|| call.app.store.claim_one(request.clone(), None)).await??;
+    let Job { queue, kind, .. } = &claimed.job;
+    let (queues, kinds) = (std::slice::from_ref(queue), std::slice::from_ref(kind));
+    presence::saw(&call, Sign { worker: &request.claim.worker, queues, kinds, max: 1 }).await;
     ok(&OneJob { job: JobShape::claimed(claimed) })
 }
 

@@ -39,7 +39,7 @@ codes! {
     HOST_REFUSED "host_refused" 403 "without a key, only local requests are served"
     ORIGIN_REFUSED "origin_refused" 403 "the request comes from another site"
     HTTPS_REQUIRED "https_required" 403 "signing in needs HTTPS"
-    APPROVAL_FORBIDDEN "approval_forbidden" 403 "this voter is not among the approvers, or the link was replaced"
+    APPROVAL_FORBIDDEN "approval_forbidden" 403 "this voter has no vote here, or the link was replaced"
     NOT_FOUND "not_found" 404 "there is no such thing"
     ROUTE_NOT_FOUND "route_not_found" 404 "there is no such route"
     SCHEDULE_NOT_FOUND "schedule_not_found" 404 "there is no such schedule"

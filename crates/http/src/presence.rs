@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use windlass_core::registry::Slots;
 use windlass_core::{LeaseMs, Metadata, Name, Who, Worker};
-use windlass_store::{ClaimMany, PutWorker};
+use windlass_store::PutWorker;
 
 /// How often a worker that claims is written down.
 const EVERY: Duration = Duration::from_secs(20);
@@ -49,9 +49,17 @@ impl Presence {
     }
 }
 
+/// What a claim says of its worker.
+pub(crate) struct Sign<'a> {
+    pub(crate) worker: &'a Who,
+    pub(crate) queues: &'a [Name],
+    pub(crate) kinds: &'a [Name],
+    pub(crate) max: usize,
+}
+
 /// A worker claims. Its claim does not depend on whether this is written down.
-pub(crate) async fn saw(call: &Call, claim: &ClaimMany) {
-    let id = &claim.claim.worker;
+pub(crate) async fn saw(call: &Call, sign: Sign<'_>) {
+    let id = sign.worker;
     if !call.app.presence.is_time(id) {
         return;
     }
@@ -63,29 +71,29 @@ pub(crate) async fn saw(call: &Call, claim: &ClaimMany) {
     if known.as_ref().is_some_and(|worker| !is_own(worker)) {
         return;
     }
-    if let Err(error) = call.store().put_worker(report(call, claim, known), None).await {
+    if let Err(error) = call.store().put_worker(report(call, &sign, known), None).await {
         tracing::debug!(%error, "a worker could not be written down");
     }
 }
 
 /// What is known of a worker by its claims: every queue and kind that it asked for.
-fn report(call: &Call, claim: &ClaimMany, known: Option<Worker>) -> PutWorker {
+fn report(call: &Call, claim: &Sign<'_>, known: Option<Worker>) -> PutWorker {
     let is_for_all = |kinds: &[Name]| kinds.is_empty();
     let mut labels = Metadata::from_iter([(SEEN_BY.to_owned(), CLAIM.into())]);
-    sign(call, &mut labels);
+    put_key(call, &mut labels);
     let (queues, kinds, capacity) = match known {
-        None => (claim.queues.clone(), claim.kinds.clone(), 1),
+        None => (claim.queues.to_vec(), claim.kinds.to_vec(), 1),
         Some(worker) => {
-            let kinds = if is_for_all(&worker.kinds) || is_for_all(&claim.kinds) {
+            let kinds = if is_for_all(&worker.kinds) || is_for_all(claim.kinds) {
                 Vec::new()
             } else {
-                united(worker.kinds, &claim.kinds)
+                united(worker.kinds, claim.kinds)
             };
-            (united(worker.queues, &claim.queues), kinds, worker.capacity)
+            (united(worker.queues, claim.queues), kinds, worker.capacity)
         }
     };
     PutWorker {
-        id: claim.claim.worker.clone(),
+        id: claim.worker.clone(),
         queues,
         kinds,
         capacity: capacity.max(i32::try_from(claim.max).unwrap_or(i32::MAX)),
@@ -111,19 +119,22 @@ fn is_by_claim(worker: &Worker) -> bool {
 }
 
 /// Writes down which key a worker is made with.
-pub(crate) fn sign(call: &Call, labels: &mut Metadata) {
+pub(crate) fn put_key(call: &Call, labels: &mut Metadata) {
     labels.remove(KEY);
     if let crate::access::Principal::Key(key, _) = &call.who {
         labels.insert(KEY.to_owned(), key.name.as_str().into());
     }
 }
 
+/// The key that a worker was made with, if it was one.
+pub(crate) fn made_by(worker: &Worker) -> Option<Who> {
+    worker.labels.get(KEY).and_then(|name| Who::parse("key", name.as_str()?).ok())
+}
+
 /// Whether a worker was made with the caller's own key; without keys everybody is one.
 pub(crate) fn is_made_by(call: &Call, worker: &Worker) -> bool {
     match &call.who {
-        crate::access::Principal::Key(key, _) => {
-            worker.labels.get(KEY).is_some_and(|name| name == key.name.as_str())
-        }
+        crate::access::Principal::Key(key, _) => made_by(worker).as_ref() == Some(&key.name),
         _ => true,
     }
 }

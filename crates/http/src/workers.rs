@@ -67,7 +67,7 @@ pub(crate) async fn put(call: Call) -> Reply {
         check_own(&call, &worker)?;
     }
     let mut labels = body.labels.unwrap_or_default();
-    presence::sign(&call, &mut labels);
+    presence::put_key(&call, &mut labels);
     windlass_core::job::check_metadata(&labels).map_err(|e| Invalid { field: "labels".into(), ..e })?;
     let request = PutWorker {
         id: id.clone(),

@@ -100,6 +100,7 @@ fn every_refusal_has_a_code() {
         Refusal::ApprovalDecided,
         Refusal::ApprovalExpired,
         Refusal::ApprovalForbidden,
+        Refusal::ApprovalNeedsKeys(2),
     ];
     for refusal in all {
         assert!(explain(refusal.code()).is_some(), "{}", refusal.code());

@@ -39,7 +39,8 @@ macro_rules! question {
                 self
             }
 
-            /// How many must say yes; one unless said otherwise. One no is enough.
+            /// How many must say yes; one unless said otherwise. One no is enough. Two or more need as many keys or names: a link
+            /// has no vote then.
             pub fn required(mut self, votes: u32) -> Self {
                 self.question.required = i32::try_from(votes).unwrap_or(i32::MAX);
                 self

@@ -289,7 +289,8 @@ impl Decide {
         self
     }
 
-    /// Votes with the token of the mailed link, which has one vote, instead of a name.
+    /// Votes with the token of the mailed link instead of a name. It has one vote, where no approver is named and one yes is
+    /// enough.
     pub fn link(mut self, token: &str) -> Self {
         self.link = Some(token.to_owned());
         self
