@@ -25,7 +25,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         for trip in trips {
             match client.wait::<Trip>(trip.id).await {
                 Ok(booked) => println!("{booked}"),
-                Err(Error::Ended(ended)) => println!("{} {:?}", ended.message, ended.details::<Full>()),
+                Err(Error::Ended(ended)) => {
+                    client.wait_undone(trip.id).await.expect("everything is given back");
+                    println!("{} {:?}", ended.message, ended.details::<Full>());
+                }
                 Err(error) => println!("{error}"),
             }
         }

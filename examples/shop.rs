@@ -45,7 +45,7 @@ struct Shop {
 
 async fn sell(order: Order, ctx: Context<Shop>) -> Result<String, HandlerError> {
     let Order { customer, items } = &order;
-    // Recorded once; undone if the order fails for good.
+    // Recorded once; undone if the order ends badly.
     let shop = ctx.clone();
     ctx.step("reserve", || async {
         ctx.state().stock.fetch_sub(*items, Ordering::Relaxed);
@@ -107,8 +107,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 Err(Error::Ended(ended)) => println!("{}: {}", ended.code, ended.message),
                 Err(error) => println!("{error}"),
             }
-            let undone = client.events(order.id).await.unwrap_or_default();
-            if undone.iter().any(|event| format!("{:?}", event.what).contains("give-back")) {
+            if client.wait_undone(order.id).await.unwrap_or_default() {
                 println!("what was reserved is given back");
             }
         }

@@ -225,6 +225,9 @@ BEGIN
     ELSIF NEW.status NOT IN ('cancelled', 'failed') THEN
       RAISE EXCEPTION 'by hand a job that is % cannot become %, only cancelled or failed; use the windlass command',
         OLD.status, NEW.status USING ERRCODE = 'WL002';
+    ELSIF OLD.waiting_for = 'upstream' AND OLD.due_at IS NULL AND right(OLD.kind, 5) = ':undo' THEN
+      -- It waits to undo a job. Whoever ends all of a queue ends that job too, and is not to keep it from being undone.
+      RETURN NULL;
     END IF;
     NEW.version := OLD.version + 1;
     NEW.due_at := NULL; NEW.deadline_at := NULL; NEW.worker_id := NULL; NEW.lease_hash := NULL;

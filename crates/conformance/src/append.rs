@@ -9,7 +9,7 @@ use windlass_core::limits::{
     BATCH_MAX, EVENT_PAYLOAD_MAX_BYTES, LOG_LINE_MAX_BYTES, METADATA_MAX_BYTES, PAYLOAD_MAX_BYTES,
     TEXT_MAX_BYTES,
 };
-use windlass_core::step::{RecordedStep, StepState};
+use windlass_core::step::{RecordedStep, StepRun, StepState};
 use windlass_core::{
     Actor, Done, Event, EventKind, Job, JobId, Metadata, Payload, Refusal, RunAt, Status, Version,
 };
@@ -484,6 +484,7 @@ pub async fn a_step_is_recorded_once_with_its_value(bed: Bed) {
         tool: false,
         state: StepState::Begun { args: Some(json("\"in\"")) },
         version: 3,
+        run: StepRun::This,
     };
     assert_eq!(steps(&bed, id).await, std::slice::from_ref(&begun));
     bed.records(step_ends(&held, "fetch", "{\"out\":1}"), at(2)).await.expect("recorded");
@@ -493,7 +494,7 @@ pub async fn a_step_is_recorded_once_with_its_value(bed: Bed) {
     let tool = RecordStep { tool: true, payload: None, ..step_ends(&held, "call", "0") };
     bed.records(tool, at(3)).await.expect("an end needs no beginning");
     let state = StepState::Ended { value: None };
-    let called = RecordedStep { name: name("call"), tool: true, state, version: 5 };
+    let called = RecordedStep { name: name("call"), tool: true, state, version: 5, run: StepRun::This };
     assert_eq!(steps(&bed, id).await, [ended, called], "in the order of their first record");
     let types = bed.types(id).await;
     assert_eq!(types[2..], ["node_started", "node_finished", "tool_returned"]);
@@ -551,6 +552,7 @@ pub async fn a_tool_without_a_return_is_in_doubt(bed: Bed) {
         tool: true,
         state: StepState::Begun { args: Some(json("{\"eur\":5}")) },
         version: 3,
+        run: StepRun::This,
     };
     assert_eq!(steps(&bed, id).await, [in_doubt]);
     // The handler decides to call again.

@@ -45,6 +45,7 @@ pub mod subscription;
 pub mod sweep;
 pub mod term;
 pub mod trigger;
+pub mod undo;
 pub mod unreadable;
 pub mod view;
 pub mod vote;
@@ -104,6 +105,7 @@ macro_rules! suite {
         $crate::wait_race_laws!($($make)*);
         $crate::flow_laws!($($make)*);
         $crate::rearm_laws!($($make)*);
+        $crate::undo_laws!($($make)*);
         $crate::approve_laws!($($make)*);
         $crate::vote_laws!($($make)*);
         $crate::assign_laws!($($make)*);

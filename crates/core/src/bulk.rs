@@ -1,9 +1,11 @@
 //! What is done to everything that a filter matches.
 
 use crate::ids::JobId;
-use crate::job::RunAt;
+use crate::job::{Job, RunAt};
+use crate::list::Filter;
 use crate::status::Status;
 use crate::time::Timestamp;
+use crate::undo::is_undo;
 use serde::{Deserialize, Serialize};
 
 /// What to do.
@@ -23,6 +25,13 @@ impl BulkAction {
             Self::Cancel => "bulk.cancel",
             Self::Redrive => "bulk.redrive",
         }
+    }
+
+    /// Whether it is for a job that a filter found. What undoes jobs is cancelled only by a filter that names its kind: else
+    /// whoever cancels all of a queue would keep what is cancelled there from being undone.
+    pub fn is_for_found(self, job: &Job, filter: &Filter) -> bool {
+        let spares = self == Self::Cancel && is_undo(&job.kind) && filter.kind.as_ref() != Some(&job.kind);
+        self.is_for(job.status) && !spares
     }
 
     /// Whether it is for jobs that stand here.

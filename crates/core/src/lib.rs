@@ -20,6 +20,7 @@
 //! | queues, workers, access keys, the audit | [`registry`] |
 //! | what the log must say of keys and approvals | [`explain`] |
 //! | what a resumed run is given | [`step`] |
+//! | undoing what a job did | [`undo`] |
 //! | lists and cursors | [`list`] |
 //! | places in the feed, incarnations | [`feed`] |
 //! | readers that keep their place | [`follow`] |
@@ -80,6 +81,7 @@ pub mod subscription;
 pub mod term;
 pub mod time;
 pub mod trigger;
+pub mod undo;
 pub mod unique;
 pub mod wait;
 

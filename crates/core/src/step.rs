@@ -23,6 +23,18 @@ pub enum StepState {
     },
 }
 
+/// In which run of its job a step was recorded, counted from the job's present life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StepRun {
+    /// In this life of the job.
+    #[default]
+    This,
+    /// Before a redrive: what could be undone was handed to undoing when that life ended.
+    Earlier,
+    /// In the job that this one was forked from, to which it belongs.
+    Original,
+}
+
 /// A step on record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RecordedStep {
@@ -34,6 +46,8 @@ pub struct RecordedStep {
     pub state: StepState,
     /// The event that says so.
     pub version: Version,
+    /// In which run of the job.
+    pub run: StepRun,
 }
 
 /// A wait that ended.
@@ -87,7 +101,8 @@ pub fn recorded(events: &[Event], steps_from: Version) -> Recorded {
                 } else {
                     StepState::Begun { args: event.payload.clone() }
                 };
-                let step = RecordedStep { name: s.name.clone(), tool, state, version: event.version };
+                let (name, version) = (s.name.clone(), event.version);
+                let step = RecordedStep { name, tool, state, version, run: StepRun::This };
                 let place = *places.entry(&s.name).or_insert(out.steps.len());
                 match out.steps.get_mut(place) {
                     Some(known) if matches!(known.state, StepState::Ended { .. }) => {}
@@ -101,6 +116,13 @@ pub fn recorded(events: &[Event], steps_from: Version) -> Recorded {
                 if let Some(waiting) = open.take() {
                     out.waits.extend(ended(waiting, event, events));
                 }
+                let run = match event.what {
+                    EventKind::JobRedriven(_) => StepRun::Earlier,
+                    EventKind::JobForked(_) => StepRun::Original,
+                    _ => continue,
+                };
+                let own = out.steps.iter_mut().filter(|step| step.run != StepRun::Original);
+                own.for_each(|step| step.run = run);
             }
             _ => {}
         }

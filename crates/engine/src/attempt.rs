@@ -44,14 +44,39 @@ struct Inner {
     added_children: AtomicBool,
     /// Whether a transaction of the handler's own locked the job, and nothing shows yet that it has ended.
     locked_by_handler: AtomicBool,
+    /// The job that undoes this one, once it is there.
+    undo_planned: OnceCell<()>,
+    /// Whether it only plays back what is on record of a job that has ended.
+    is_replay: bool,
 }
 
 impl Attempt {
     pub(crate) fn new(source: Arc<dyn Work>, claimed: Claimed, began: Option<Instant>) -> Self {
         let control = Control::new(claimed.job.cancel_requested_at.is_some());
+        Self::over(source, claimed, began, control, OnceCell::new(), false)
+    }
+
+    /// An attempt that plays back what is on record of a job that has ended, and does nothing.
+    pub(crate) fn of_record(
+        source: Arc<dyn Work>,
+        claimed: Claimed,
+        began: Option<Instant>,
+        record: Record,
+    ) -> Self {
+        // Nobody stops it: a handler that looked for a cancel would not come to all that was done.
+        Self::over(source, claimed, began, Control::new(false), OnceCell::new_with(Some(record)), true)
+    }
+
+    fn over(
+        source: Arc<dyn Work>,
+        claimed: Claimed,
+        began: Option<Instant>,
+        control: Control,
+        record: OnceCell<Record>,
+        is_replay: bool,
+    ) -> Self {
         let checkpoint = Mutex::new(claimed.checkpoint.clone());
         let names = Mutex::default();
-        let record = OnceCell::new();
         let (added_children, locked_by_handler) = (AtomicBool::new(false), AtomicBool::new(false));
         let inner = Inner {
             source,
@@ -63,6 +88,8 @@ impl Attempt {
             checkpoint,
             added_children,
             locked_by_handler,
+            undo_planned: OnceCell::new(),
+            is_replay,
         };
         Self { inner: Arc::new(inner) }
     }
@@ -135,6 +162,19 @@ impl Attempt {
         let passed = self.inner.began.map_or(Duration::ZERO, |began| began.elapsed());
         let passed = i64::try_from(passed.as_micros()).unwrap_or(i64::MAX);
         Timestamp::from_micros(started_at.as_micros().saturating_add(passed))
+    }
+
+    /// Whether it only plays back what is on record of a job that has ended: see [`Attempt::replay`].
+    pub fn is_replay(&self) -> bool {
+        self.inner.is_replay
+    }
+
+    pub(crate) fn undo_planned(&self) -> &OnceCell<()> {
+        &self.inner.undo_planned
+    }
+
+    pub(crate) fn shared_source(&self) -> &Arc<dyn Work> {
+        &self.inner.source
     }
 
     /// Where the job is, with the verbs that a worker has.

@@ -36,6 +36,8 @@ pub(crate) struct Control {
     open: AtomicUsize,
     /// How many steps have ended.
     closed: AtomicUsize,
+    /// Whether a replay came to something that is not on record.
+    at_end: AtomicBool,
     /// Both the runner and the handler may wait for news.
     news: Notify,
 }
@@ -50,6 +52,7 @@ impl Control {
             posted: Mutex::default(),
             open: AtomicUsize::new(0),
             closed: AtomicUsize::new(0),
+            at_end: AtomicBool::new(false),
             news: Notify::new(),
         }
     }
@@ -101,6 +104,16 @@ impl Control {
 
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.load(Ordering::Acquire)
+    }
+
+    /// A replay came to something that is not on record.
+    pub(crate) fn reach_end(&self) {
+        self.at_end.store(true, Ordering::Release);
+        self.news.notify_waiters();
+    }
+
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.at_end.load(Ordering::Acquire)
     }
 
     /// Waits until the handler's future has been dropped: for ever, inside of it.

@@ -68,6 +68,7 @@ mod spawn;
 mod start;
 mod task;
 mod trace;
+mod undo;
 mod wait;
 mod worker;
 
@@ -89,5 +90,6 @@ pub use run::run_once;
 pub use shutdown::{Level, Shutdown};
 pub use start::RunError;
 pub use trace::{TraceContext, carry, carry_or};
+pub use undo::Replay;
 pub use wait::AskedFor;
 pub use worker::Worker;

@@ -134,6 +134,9 @@ impl Attempt {
         finished: bool,
         payload: Option<Payload>,
     ) -> Result<(), HandlerError> {
+        if self.is_replay() {
+            return Err(self.stand_still().await);
+        }
         let (job, token) = (self.job_id(), self.lease_token());
         let request = RecordStep { job, token, name: name.clone(), tool, finished, payload };
         let answer = self.call(|| self.source().record_step(request.clone())).await?;

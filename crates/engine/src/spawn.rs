@@ -26,6 +26,9 @@ impl Attempt {
     /// # Errors
     /// If an earlier attempt spawned a child of the same id with another kind or payload: `child_differs`.
     pub async fn spawn(&self, children: Vec<NewJob>) -> Result<Vec<Enqueued>, HandlerError> {
+        if self.is_replay() {
+            return self.spawned(&children).await;
+        }
         let adopt = |mut child: NewJob| {
             child.facts.parent_id = Some(self.job_id());
             child.parent_token = Some(self.lease_token());
@@ -54,6 +57,16 @@ impl Attempt {
         let mut all: Vec<(usize, Enqueued)> = places.into_iter().zip(answers).chain(known).collect();
         all.sort_by_key(|(place, _)| *place);
         Ok(all.into_iter().map(|(_, enqueued)| enqueued).collect())
+    }
+
+    /// In a replay: children that are there. The first that is not was never spawned.
+    async fn spawned(&self, children: &[NewJob]) -> Result<Vec<Enqueued>, HandlerError> {
+        for child in children {
+            if self.call(|| self.source().job(child.id)).await?.is_none() {
+                return Err(self.stand_still().await);
+            }
+        }
+        Ok(children.iter().map(|child| Enqueued::there(child.id)).collect())
     }
 
     /// A child that is there already is the same if it does the same work; what it falls back to may have changed since.

@@ -41,6 +41,9 @@ impl Attempt {
     /// Waits whatever is on record under the name: ends this attempt as soon as its open steps have ended, and never comes
     /// back to the handler. For a caller that knows by itself whether to wait.
     pub async fn wait_anew(&self, wait: Wait) -> HandlerError {
+        if self.is_replay() {
+            return self.stand_still().await;
+        }
         let _posted = self.control().post(wait);
         self.ended().await
     }
@@ -119,6 +122,9 @@ impl Attempt {
         required: i32,
         expires: Option<Duration>,
     ) -> Result<AskedFor, HandlerError> {
+        if self.is_replay() {
+            return Err(self.stand_still().await);
+        }
         let link = fresh::link_token();
         let expires_ms = match expires {
             None => APPROVAL_EXPIRES_DEFAULT_MS,

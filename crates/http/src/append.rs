@@ -193,7 +193,7 @@ struct WaitShape {
 }
 
 fn step(step: RecordedStep) -> StepShape {
-    let RecordedStep { name, tool, state, version } = step;
+    let RecordedStep { name, tool, state, version, .. } = step;
     let (status, shown) = match &state {
         StepState::Begun { args } => (StepStatus::Started, args),
         StepState::Ended { value } => (StepStatus::Finished, value),

@@ -120,7 +120,8 @@ impl Work {
             let page = call.store().jobs(List { filter: filter.clone(), cursor, limit }, None).await??;
             looked += limit;
             let matched = page.items.into_iter().map(|listed| listed.job);
-            let matched: Vec<Job> = matched.filter(|job| self.plan.action.is_for(job.status)).collect();
+            let matched: Vec<Job> =
+                matched.filter(|job| self.plan.action.is_for_found(job, &filter)).collect();
             let matched: Vec<JobId> = matched.iter().map(|job| job.id).collect();
             self.act(call, &matched, key, &mut done).await?;
             cursor = page.next;

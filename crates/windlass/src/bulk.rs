@@ -135,7 +135,8 @@ impl Bulk {
         loop {
             let list = List { filter: self.filter.clone(), cursor, limit: PAGE_MAX };
             let page = self.client.repeat(|| self.client.store().jobs(list.clone(), None)).await??;
-            let matched = page.items.iter().filter(|listed| self.action.is_for(listed.job.status));
+            let matched =
+                page.items.iter().filter(|listed| self.action.is_for_found(&listed.job, &self.filter));
             let matched: Vec<JobId> = matched.map(|listed| listed.job.id).collect();
             done.matched += matched.len();
             done.sample.extend(matched.iter().take(SAMPLE.saturating_sub(done.sample.len())));

@@ -202,6 +202,12 @@ impl Client {
         crate::wait::ended::<J>(self, id).await
     }
 
+    /// Waits until a job has ended and, unless it completed, until what it did is undone: see [`Step::undo`](crate::Step::undo).
+    /// Answers whether there was anything that could be. An undoing that failed for good is [`Error::Ended`](crate::Error::Ended).
+    pub async fn wait_undone(&self, id: JobId) -> Result<bool> {
+        crate::wait::undone(self, id).await
+    }
+
     /// Cancels a job when awaited: at once if nobody holds it, else its holder is asked to stop.
     pub fn cancel(&self, id: JobId) -> Cancel {
         Cancel::new(self.clone(), id)

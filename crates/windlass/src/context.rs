@@ -24,7 +24,7 @@ pub struct Context<S = ()> {
     pub(crate) client: Client,
     /// Whether the attempt was completed inside the handler's own transaction.
     pub(crate) completed: Arc<AtomicBool>,
-    /// What to undo if the job fails for good.
+    /// What can be undone of it.
     pub(crate) undos: Undos,
 }
 

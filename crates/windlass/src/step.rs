@@ -10,7 +10,8 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 use windlass_core::limits::EVENT_PAYLOAD_MAX_BYTES;
-use windlass_core::step::{RecordedStep, StepState};
+use windlass_core::step::{RecordedStep, StepRun, StepState};
+use windlass_core::undo::Undoes;
 use windlass_core::{Backoff, Name, Payload};
 use windlass_engine::HandlerError;
 
@@ -96,11 +97,16 @@ impl<'a, S, T> Step<'a, S, T> {
         self.plan(|plan| plan.retry = Some((backoff, times)))
     }
 
-    /// Undoes it when the job fails for good, or stops because of a cancel: `undo` gets the step's value. What was done last
-    /// is undone first, each under its own name and recorded as a step of its own.
+    /// Undoes it when the job ends in any way but completed: `undo` gets the step's value. What was done last is undone first.
     ///
-    /// A job that ends without a handler undoes nothing: one that is cancelled while it waits, or whose last attempt times
-    /// out or dies.
+    /// Before the step begins, a job of the kind `<kind>:undo` is enqueued behind this one. It is skipped when this one
+    /// completes. Else any worker with this handler runs it: the handler is played back on what is on record, up to the last
+    /// step that can be undone, and then each undo is a step of that job, by its name. So it makes no difference who ended the
+    /// job and how: its handler, a panic, a timeout, a crash, a cancel or a denial while it waits. An undo that fails is tried
+    /// again by that job's own retries.
+    ///
+    /// A job that is redriven does not find a step done that was undone: it fails with the code `step_undone`. Redrive it from
+    /// the start.
     pub fn undo<E, U, Fut>(self, name: &str, undo: U) -> Self
     where
         E: Into<HandlerError> + 'static,
@@ -128,6 +134,30 @@ async fn within<T>(
     })
 }
 
+/// What is on record of a step that can be undone: in a replay it is kept for that.
+fn may_be_undone<S, T: DeserializeOwned + Send + 'static>(
+    ctx: &Context<S>,
+    step: &RecordedStep,
+    undo_name: Name,
+    undo: Undo<T>,
+) -> Result<(), HandlerError> {
+    match step.run {
+        StepRun::Earlier => {
+            let message = format!(
+                "step {} was handed to undoing when the job ended before; redrive the job from the start",
+                step.name
+            );
+            return Err(HandlerError::permanent(message).code("step_undone"));
+        }
+        StepRun::This if ctx.attempt.is_replay() => {
+            // The undo has a value of its own, so that the type need not be Clone.
+            ctx.undos.add(step.name.clone(), step.version, undo_name, ended(step)?, undo);
+        }
+        StepRun::This | StepRun::Original => {}
+    }
+    Ok(())
+}
+
 async fn note<S>(
     ctx: &Context<S>,
     name: &Name,
@@ -146,29 +176,39 @@ impl<S: Send + Sync + 'static, T: Serialize + DeserializeOwned + Send + 'static>
     async fn run(mut self) -> Result<T, HandlerError> {
         let (ctx, name) = (self.ctx, self.name.clone()?);
         ctx.attempt.take_name(&name)?;
+        let undo = match self.undo.take() {
+            Some((undo_name, undo)) => Some((undo_name?, undo)),
+            None => None,
+        };
+        let mut mark = None;
+        if let Some((undo_name, _)) = &undo {
+            ctx.undos.take_name(undo_name)?;
+            mark = Some(Undoes::mark(undo_name).map_err(HandlerError::permanent)?);
+        }
         let known = ctx.attempt.recorded(&name).await?;
-        let value = match known.filter(|step| matches!(step.state, StepState::Ended { .. })) {
-            Some(step) => ended(&step)?,
+        match known.filter(|step| matches!(step.state, StepState::Ended { .. })) {
+            Some(step) => {
+                if let Some((undo_name, undo)) = undo {
+                    may_be_undone(ctx, &step, undo_name, undo)?;
+                }
+                ended(&step)
+            }
             None => {
                 let _open = ctx.attempt.open_step();
                 let done = async {
-                    ctx.attempt.step_started(&name, false, None).await?;
+                    if mark.is_some() {
+                        ctx.attempt.plan_undo().await?;
+                    }
+                    ctx.attempt.step_started(&name, false, mark).await?;
                     let value = self.tries(&name).await?;
                     let max = ctx.client.inner.limits.result_bytes;
                     let payload = encode_checked(&format!("the value of step {name}"), &value, max)?;
                     ctx.attempt.step_finished(&name, false, Some(payload)).await?;
                     Ok(value)
                 };
-                ctx.attempt.traced("step", &name, done).await?
+                ctx.attempt.traced("step", &name, done).await
             }
-        };
-        if let Some((undo_name, undo)) = self.undo {
-            // The undo has a value of its own, so that the type need not be Clone.
-            let what = format!("the value of step {name}");
-            let payload = encode(&what, &value, ctx.client.inner.limits.result_bytes)?;
-            ctx.undos.add(undo_name?, read(&what, Some(&payload))?, undo);
         }
-        Ok(value)
     }
 
     /// Does the work, as often as it may fail.

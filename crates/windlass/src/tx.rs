@@ -388,6 +388,9 @@ impl<S: Send + Sync + 'static> Context<S> {
         tx: &mut X,
         output: &(impl Serialize + Sync),
     ) -> Result<(), HandlerError> {
+        if self.attempt.is_replay() {
+            return Err(self.attempt.stand_still().await);
+        }
         let result = encode("the result", output, self.client.inner.limits.result_bytes)?;
         let result = String::from_utf8_lossy(result.as_bytes()).into_owned();
         let params = vec![Some(self.id().to_string()), Some(self.lease_token().to_text()), Some(result)];
@@ -400,6 +403,9 @@ impl<S: Send + Sync + 'static> Context<S> {
     /// Checks the lease inside the handler's own transaction, and keeps the job locked until its end: what is written there
     /// is written by the one who holds the job, or not at all. Answers the fence.
     pub async fn assert_lease<X: Transaction>(&self, tx: &mut X) -> Result<i64, HandlerError> {
+        if self.attempt.is_replay() {
+            return Err(self.attempt.stand_still().await);
+        }
         let params = vec![Some(self.id().to_string()), Some(self.lease_token().to_text())];
         self.attempt.lock_by_handler();
         tx.ask(self.client.sql(ASSERT_LEASE), params).await.map_err(Error::from)?;

@@ -12,8 +12,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 use tower::{Layer, Service, ServiceExt};
+use windlass_core::undo::undo_kind;
 use windlass_core::{Metadata, Name, Payload};
-use windlass_engine::{Attempt, BoxError, Handler, HandlerError, Handlers, Health, RunError, Shutdown};
+use windlass_engine::{
+    Attempt, BoxError, Handler, HandlerError, Handlers, Health, Replay, RunError, Shutdown,
+};
 
 /// What becomes of a job whose payload this program cannot read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -157,19 +160,38 @@ impl<S: Send + Sync + 'static> Worker<S> {
         Fut: Future<Output = Result<J::Output, HandlerError>> + Send + 'static,
     {
         let parts = Arc::new((handler, Arc::clone(&self.state), self.client.clone(), self.on_unreadable));
+        let undo_parts = Arc::clone(&parts);
+        let undo = move |own: Attempt| {
+            let parts = Arc::clone(&undo_parts);
+            async move {
+                let (handler, state, client, on_unreadable) = &*parts;
+                let Replay { attempt, undoable } = own.replay().await?;
+                if undoable.is_empty() {
+                    return Ok(None);
+                }
+                let job = payload::<J>(&attempt, *on_unreadable)?;
+                let ctx = Context::new(attempt, Arc::clone(state), client.clone());
+                crate::saga::unwind(&own, &ctx, &undoable, handler(job, ctx.clone())).await?;
+                Ok(None)
+            }
+        };
         let run = move |attempt: Attempt| {
             let parts = Arc::clone(&parts);
             async move {
                 let (handler, state, client, on_unreadable) = &*parts;
                 let job = payload::<J>(&attempt, *on_unreadable)?;
                 let ctx = Context::new(attempt, Arc::clone(state), client.clone());
-                let output = crate::saga::run(&ctx, handler(job, ctx.clone())).await?;
+                let output = handler(job, ctx.clone()).await?;
                 #[cfg(feature = "postgres")]
                 crate::tx::check_committed(&ctx).await?;
                 result(&output, client.inner.limits.result_bytes)
             }
         };
         self.handlers.push((J::KIND.to_owned(), Handler::from_fn(run)));
+        // A kind whose name is too long for this has no steps that can be undone, and says so there.
+        if let Ok(kind) = Name::parse("kind", J::KIND).and_then(|kind| undo_kind(&kind)) {
+            self.handlers.push((kind.into(), Handler::from_fn(undo)));
+        }
         self
     }
 
@@ -243,7 +265,13 @@ impl<S: Send + Sync + 'static> Worker<S> {
         let parts = Arc::new((Batches::new(max, wait), handler));
         self.handle(move |job: J, ctx| {
             let parts = Arc::clone(&parts);
-            async move { parts.0.join(job, ctx, &parts.1).await }
+            async move {
+                if ctx.attempt.is_replay() {
+                    // Alone: it stops half-way, and nobody else must stop with it.
+                    return Batches::new(1, Duration::ZERO).join(job, ctx, &parts.1).await;
+                }
+                parts.0.join(job, ctx, &parts.1).await
+            }
         })
     }
 

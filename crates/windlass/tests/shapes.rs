@@ -1,4 +1,4 @@
-//! Shapes of jobs and handlers: derived jobs, steps that are tried again and undone, signals in a loop, deployments.
+//! Shapes of jobs and handlers: derived jobs, steps that are tried again, signals in a loop, deployments.
 
 mod support;
 
@@ -83,61 +83,6 @@ async fn a_step_has_a_time_of_its_own() {
     run_out(&rig, &worker).await;
     assert_eq!((rig.view(id).await.job.status, book.lock().unwrap().len()), (Status::Failed, 3));
     assert_eq!(events(&rig, id, "step_retried").await, 2);
-}
-
-async fn book_trip(ctx: &Context<Book>) -> Result<String, HandlerError> {
-    for what in ["flight", "hotel"] {
-        let book = Arc::clone(ctx.state());
-        let booked = ctx.step(what, || async {
-            write(ctx.state(), what);
-            Ok::<_, HandlerError>(format!("{what} 7"))
-        });
-        let undo = move |ticket: String| async move {
-            write(&book, format!("not {ticket}"));
-            if ticket == "hotel 7" { Err(HandlerError::permanent("no refund")) } else { Ok(()) }
-        };
-        booked.undo(&format!("cancel-{what}"), undo).await?;
-    }
-    Ok(String::new())
-}
-
-/// J11, J12: what was done is undone in reverse order when the job fails for good, once, also over several attempts.
-#[tokio::test]
-async fn a_saga_is_undone_when_the_job_fails_for_good() {
-    let rig = Rig::new();
-    let (worker, book) = worker(&rig, |_, ctx| async move {
-        book_trip(&ctx).await?;
-        Err(HandlerError::retry("no car"))
-    });
-    let id = rig.client().enqueue(task("t")).max_retries(2).await.unwrap().id;
-    run_out(&rig, &worker).await;
-    assert_eq!(*book.lock().unwrap(), ["flight", "hotel", "not hotel 7", "not flight 7"]);
-    let view = rig.view(id).await;
-    assert_eq!((view.job.status, view.job.attempt), (Status::Failed, 3));
-    assert_eq!(events(&rig, id, "undo_failed").await, 1, "and the other was undone all the same");
-}
-
-/// J7: a cancel undoes what a running handler did.
-#[tokio::test]
-async fn a_saga_is_undone_when_the_job_is_cancelled() {
-    let client = windlass::connect("memory:").await.unwrap();
-    let book = Book::default();
-    let worker = Worker::new(client.clone()).state(Arc::clone(&book)).queue("tasks", 1);
-    let worker = worker.handle(|_: Task, ctx: Context<Book>| async move {
-        book_trip(&ctx).await?;
-        ctx.progress(50, "booked").await?;
-        std::future::pending().await
-    });
-    let id = client.enqueue(task("t")).await.unwrap().id;
-    let cancelled = async {
-        while client.job(id).await.unwrap().unwrap().job.progress != 50 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        client.cancel(id).await.unwrap();
-        assert!(client.wait::<Task>(id).await.is_err());
-    };
-    worker.run_until(cancelled).await.unwrap();
-    assert_eq!(*book.lock().unwrap(), ["flight", "hotel", "not hotel 7", "not flight 7"]);
 }
 
 /// M8: signals are taken in order, each once, by a loop.

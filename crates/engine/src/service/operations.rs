@@ -188,7 +188,7 @@ impl Operations {
                 let cursor = one.cursor.clone().filter(|cursor| !cursor.is_empty());
                 let list = List { filter: (**filter).clone(), cursor, limit: PAGE };
                 let page = self.store.jobs(list, None).await??;
-                let fits = page.items.iter().filter(|listed| one.action.is_for(listed.job.status));
+                let fits = page.items.iter().filter(|listed| one.action.is_for_found(&listed.job, filter));
                 Ok((fits.map(|listed| listed.job.id).collect(), page.next))
             }
             Which::Ids(ids) => {
