@@ -63,6 +63,7 @@ pub(crate) async fn run(parts: Parts, mut ended: UnboundedReceiver<Ended>, renew
         policies: Arc::clone(&policies),
         offers,
         soon: Arc::clone(&soon),
+        recall: Arc::default(),
         ending,
     });
     let settler = Arc::new(Settler {

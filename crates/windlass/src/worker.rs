@@ -356,6 +356,13 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self.with(|worker| worker.cancel_grace(grace))
     }
 
+    /// How often an idle worker looks for jobs that nobody told it of, every second unless said otherwise; from 20 ms to a
+    /// day. A store tells of jobs as they come, and [`Client::nudge`] of those of a transaction of your own: this is for
+    /// what was enqueued without a word, such as by SQL, and for words that were lost.
+    pub fn poll_every(self, pause: Duration) -> Self {
+        self.with(|worker| worker.poll_every(pause))
+    }
+
     /// Whether it also fires schedules, for programs without a server: see [`Client::schedule`]. Of all servers and workers
     /// that would, one does at a time, and another takes over within ten seconds.
     ///
@@ -481,7 +488,7 @@ impl From<RunError> for Error {
     fn from(error: RunError) -> Self {
         match error {
             RunError::Invalid(invalid) => Self::Invalid(invalid),
-            other => Self::Worker(other.to_string()),
+            other => Self::Worker(other),
         }
     }
 }
