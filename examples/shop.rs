@@ -1,11 +1,13 @@
 //! A small shop, as a program that embeds Windlass: typed jobs, a payload of last year's version, a saga, a race between a
-//! payment and a timer, and labels that are printed many at once.
+//! payment and a timer, and labels that are printed many at once. With the feature `otel` it sends its traces where
+//! `OTEL_EXPORTER_OTLP_ENDPOINT` says, if that is set.
 //!
 //! `cargo run -p windlass --example shop [STORE-URL]`
 
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use tracing::Instrument;
 use windlass::serde_json::{Value, json};
 use windlass::{Context, Error, HandlerError, Job, Winner, Worker};
 
@@ -76,15 +78,38 @@ async fn print_sheet(sheet: Vec<(Label, Context<Shop>)>) -> Vec<Result<String, H
     sheet.into_iter().map(|(label, _)| Ok(format!("{} #{}", label.customer, label.item))).collect()
 }
 
+/// Traces of OpenTelemetry, if somebody wants them.
+#[cfg(feature = "otel")]
+fn exporter() -> Result<Option<opentelemetry_sdk::trace::SdkTracerProvider>, Box<dyn std::error::Error>> {
+    use opentelemetry::trace::TracerProvider;
+    use tracing_subscriber::prelude::*;
+    if std::env::var_os("OTEL_EXPORTER_OTLP_ENDPOINT").is_none() {
+        return Ok(None);
+    }
+    // Which cryptography the exporter's TLS uses is for the program to say.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let spans = opentelemetry_otlp::SpanExporter::builder().with_http().build()?;
+    let traces = opentelemetry_sdk::trace::SdkTracerProvider::builder().with_batch_exporter(spans).build();
+    let layer = tracing_opentelemetry::layer().with_tracer(traces.tracer("shop"));
+    tracing_subscriber::registry().with(layer).init();
+    Ok(Some(traces))
+}
+
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    #[cfg(feature = "otel")]
+    let traces = exporter()?;
     let url = std::env::args().nth(1).unwrap_or_else(|| "sqlite:windlass-data/shop.db".into());
     let client = windlass::connect(&url).await?;
-    let orders = [
-        client.enqueue(Order { customer: "Ada".into(), items: 2 }).await?,
-        client.enqueue(Order { customer: "Bob".into(), items: 5 }).await?,
-        client.enqueue(OldOrder { text: "Cleo: 1".into() }).await?,
-    ];
+    // What is enqueued inside a span is done below it, children included.
+    let checkout = async {
+        Ok::<_, Error>([
+            client.enqueue(Order { customer: "Ada".into(), items: 2 }).await?,
+            client.enqueue(Order { customer: "Bob".into(), items: 5 }).await?,
+            client.enqueue(OldOrder { text: "Cleo: 1".into() }).await?,
+        ])
+    };
+    let orders = checkout.instrument(tracing::info_span!("checkout")).await?;
     client.signal(orders[0].id, "paid", 900).await?;
     client.signal(orders[2].id, "paid", 450).await?;
 
@@ -113,5 +138,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     };
     worker.run_until(ended).await?;
+    // What is still on its way is sent; this waits for the network.
+    #[cfg(feature = "otel")]
+    if let Some(traces) = traces {
+        tokio::task::spawn_blocking(move || traces.shutdown()).await??;
+    }
     Ok(())
 }

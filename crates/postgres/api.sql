@@ -2,7 +2,8 @@
 -- Second copies of rules of core, compared with them by the differential test: enqueue of core/src/enqueue.rs, cancel of
 -- operate.rs, signal, assert_lease and complete of decide.rs; a colon and the name of a limit stand for it,
 -- put in when this text is loaded (src/limits.rs).
--- Re-created like guard.sql. Errors have SQLSTATEs of their own, class WL.
+-- Re-created like guard.sql. Errors have SQLSTATEs of their own, class WL. DETAIL of those that a program acts on is JSON: the
+-- engine's `code`, and with it `index` (which job of a request of many, from 0), `id`, `status`, `waiting` and `version`.
 --   WL005 invalid value   WL006 no such job   WL007 the job has finished   WL008 not leased   WL009 lease expired
 --   WL010 lease mismatch  WL011 event key used for something else  WL012 the id is taken: job_exists
 --   WL015 as many jobs of the key wait as may: lane_full
@@ -129,8 +130,8 @@ END $$;
 
 -- Whether a job may enter a lane that is locked; else it is refused, or left out. A second copy of `Planner::enters` in
 -- core/src/enqueue/entry.rs. It counts in a statement of its own, after the lock was given.
-CREATE OR REPLACE FUNCTION windlass.enters(queue text, key text, job uuid, backlog bigint, drops boolean) RETURNS boolean
-LANGUAGE plpgsql SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
+CREATE OR REPLACE FUNCTION windlass.enters(queue text, key text, nth bigint, job uuid, backlog bigint, drops boolean)
+RETURNS boolean LANGUAGE plpgsql SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
 #variable_conflict use_variable
 DECLARE
   lane bigint := windlass.lane_of(key);
@@ -148,16 +149,17 @@ BEGIN
   ) w;
   IF waiting >= backlog AND NOT drops THEN
     RAISE EXCEPTION 'lane_full: % jobs of key % wait in queue %, as many as may; job % was not enqueued', waiting,
-      quote_literal(left(key, 60)), queue, job USING ERRCODE = 'WL015';
+      quote_literal(left(key, 60)), queue, job USING ERRCODE = 'WL015', DETAIL = json_strip_nulls(json_build_object(
+      'code', 'lane_full', 'index', nth, 'id', job, 'waiting', waiting))::text;
   END IF;
   RETURN waiting < backlog;
 END $$;
 
 -- Enqueues a job for somebody, and says whether it was there already and has another payload. A repeat by its id is
--- answered where that is asked for, and else refused.
+-- answered where that is asked for, and else refused. `nth` is the job's place in a request of many, from 0, for refusals.
 CREATE OR REPLACE FUNCTION windlass.enqueue_one(
-  actor text, repeatable boolean, kind text, payload json, queue text, priority int, run_at timestamptz, delay interval,
-  max_retries int, timeout interval, lease interval, grace interval, backoff jsonb, agent_id text, metadata jsonb,
+  nth bigint, actor text, repeatable boolean, kind text, payload json, queue text, priority int, run_at timestamptz,
+  delay interval, max_retries int, timeout interval, lease interval, grace interval, backoff jsonb, agent_id text, metadata jsonb,
   tags text[], unique_key text, unique_by text, unique_scope text, unique_policy text, unique_ttl interval,
   parent_id uuid, job_id uuid, payload_bytes bytea, notify boolean, key text, cost int,
   OUT id uuid, OUT existed boolean, OUT payload_differs boolean, OUT dropped boolean
@@ -283,7 +285,8 @@ BEGIN
       existed := true;
       RETURN;
     ELSIF FOUND THEN
-      RAISE EXCEPTION 'job_exists: there is a job %; leave id out, or use a new one', job USING ERRCODE = 'WL012';
+      RAISE EXCEPTION 'job_exists: there is a job %; leave id out, or use a new one', job USING ERRCODE = 'WL012',
+        DETAIL = json_strip_nulls(json_build_object('code', 'job_exists', 'index', nth, 'id', job))::text;
     END IF;
   END IF;
   -- A key that is taken is read and not locked: this transaction may stay open, and its holder must be able to end.
@@ -299,7 +302,7 @@ BEGIN
       payload_differs := holder.payload_hash <> hash;
       RETURN;
     END IF;
-    IF backlog IS NOT NULL AND NOT windlass.enters(queue, key, job, backlog, drops) THEN
+    IF backlog IS NOT NULL AND NOT windlass.enters(queue, key, nth, job, backlog, drops) THEN
       dropped := true;
       RETURN;
     END IF;
@@ -309,17 +312,20 @@ BEGIN
     ON CONFLICT ON CONSTRAINT job_keys_pkey DO NOTHING;
     EXIT WHEN FOUND;
   END LOOP;
-  IF scope_text IS NULL AND backlog IS NOT NULL AND NOT windlass.enters(queue, key, job, backlog, drops) THEN
+  IF scope_text IS NULL AND backlog IS NOT NULL AND NOT windlass.enters(queue, key, nth, job, backlog, drops) THEN
     dropped := true;
     RETURN;
   END IF;
   IF parent_id IS NOT NULL AND parent.id IS NULL THEN
-    RAISE EXCEPTION 'there is no job % to be the parent', parent_id USING ERRCODE = 'WL006';
+    RAISE EXCEPTION 'there is no job % to be the parent', parent_id USING ERRCODE = 'WL006',
+      DETAIL = json_strip_nulls(json_build_object('code', 'parent_not_found', 'index', nth, 'id', parent_id))::text;
   ELSIF parent.kind = 'windlass.flow' AND parent.finished_at IS NOT NULL THEN
-    RAISE EXCEPTION 'flow_not_open: job % is a flow that has ended', parent_id USING ERRCODE = 'WL005';
+    RAISE EXCEPTION 'flow_not_open: job % is a flow that has ended', parent_id USING ERRCODE = 'WL005',
+      DETAIL = json_strip_nulls(json_build_object('code', 'flow_not_open', 'index', nth, 'id', parent_id))::text;
   ELSIF parent.waiting_for = 'flow' AND EXISTS (SELECT 1 FROM windlass.job_events e
       WHERE e.job_id = parent_id AND e.key = 'windlass:seal') THEN
-    RAISE EXCEPTION 'flow_not_open: job % is a flow that was sealed', parent_id USING ERRCODE = 'WL005';
+    RAISE EXCEPTION 'flow_not_open: job % is a flow that was sealed', parent_id USING ERRCODE = 'WL005',
+      DETAIL = json_strip_nulls(json_build_object('code', 'flow_not_open', 'index', nth, 'id', parent_id))::text;
   END IF;
   PERFORM set_config('windlass_guard.door', 'open', true);
   INSERT INTO windlass.jobs (id, queue, kind, priority, status, due_at, attempt, retries, max_retries, crashes, version,
@@ -330,7 +336,8 @@ BEGIN
     CASE WHEN facts ? 'metadata' THEN 1 END, lane, at, at)
   ON CONFLICT ON CONSTRAINT jobs_pkey DO NOTHING;
   IF NOT FOUND THEN
-    RAISE EXCEPTION 'job_exists: there is a job %; leave id out, or use a new one', job USING ERRCODE = 'WL012';
+    RAISE EXCEPTION 'job_exists: there is a job %; leave id out, or use a new one', job USING ERRCODE = 'WL012',
+      DETAIL = json_strip_nulls(json_build_object('code', 'job_exists', 'index', nth, 'id', job))::text;
   END IF;
   INSERT INTO windlass.line (queue, priority, due_at, id, lane) VALUES (queue, priority, due, job, lane);
   INSERT INTO windlass.job_events (job_id, version, at, type, actor, attempt, generation, detail, is_json, payload, kind,
@@ -365,7 +372,7 @@ CREATE OR REPLACE FUNCTION windlass.enqueue(
 DECLARE
   made record;
 BEGIN
-  made := windlass.enqueue_one(windlass.sql_actor(), false, kind, payload, queue, priority, run_at, delay, max_retries,
+  made := windlass.enqueue_one(NULL, windlass.sql_actor(), false, kind, payload, queue, priority, run_at, delay, max_retries,
     timeout, lease, grace, backoff, agent_id, metadata, tags, unique_key, unique_by, unique_scope, unique_policy,
     unique_ttl, parent_id, id, payload_bytes, notify, key, cost);
   RETURN CASE WHEN NOT made.dropped THEN made.id END;
@@ -382,7 +389,7 @@ SECURITY DEFINER SET search_path = windlass, pg_temp AS $$
   SELECT json_agg(json_build_object('id', a.id, 'existed', a.existed, 'payload_differs', a.payload_differs,
     'dropped', a.dropped) ORDER BY j.n)
   FROM json_array_elements(jobs) WITH ORDINALITY j (job, n) CROSS JOIN LATERAL windlass.enqueue_one(
-    actor, true, job ->> 'kind', (job ->> 'payload')::json, job ->> 'queue', (job ->> 'priority')::int,
+    j.n - 1, actor, true, job ->> 'kind', (job ->> 'payload')::json, job ->> 'queue', (job ->> 'priority')::int,
     timestamptz 'epoch' + (job ->> 'run_at')::bigint * interval '1 microsecond',
     (job ->> 'delay')::bigint * interval '1 millisecond', (job ->> 'max_retries')::int,
     (job ->> 'timeout')::bigint * interval '1 millisecond', (job ->> 'lease')::bigint * interval '1 millisecond',
@@ -403,16 +410,21 @@ BEGIN
   PERFORM 1 FROM windlass.jobs p WHERE p.id = (SELECT parent_id FROM windlass.jobs j WHERE j.id = job) FOR UPDATE;
   SELECT * INTO row FROM windlass.jobs j WHERE j.id = job FOR UPDATE;
   IF NOT FOUND THEN
-    RAISE EXCEPTION 'there is no job %', job USING ERRCODE = 'WL006';
+    RAISE EXCEPTION 'there is no job %', job USING ERRCODE = 'WL006',
+      DETAIL = json_build_object('code', 'not_found', 'id', job)::text;
   ELSIF row.finished_at IS NOT NULL THEN
-    RAISE EXCEPTION 'the job has finished: it is %', row.status USING ERRCODE = 'WL007';
+    RAISE EXCEPTION 'the job has finished: it is %', row.status USING ERRCODE = 'WL007',
+      DETAIL = json_build_object('code', 'job_finished', 'id', job, 'status', row.status)::text;
   ELSIF row.status <> 'running' THEN
-    RAISE EXCEPTION 'the job is %, nobody holds it; stop working on it', row.status USING ERRCODE = 'WL008';
+    RAISE EXCEPTION 'the job is %, nobody holds it; stop working on it', row.status USING ERRCODE = 'WL008',
+      DETAIL = json_build_object('code', 'not_leased', 'id', job, 'status', row.status)::text;
   ELSIF row.due_at <= clock_timestamp() OR row.deadline_at <= clock_timestamp() THEN
-    RAISE EXCEPTION 'the lease is over; stop working on the job, another worker may run it' USING ERRCODE = 'WL009';
+    RAISE EXCEPTION 'the lease is over; stop working on the job, another worker may run it' USING ERRCODE = 'WL009',
+      DETAIL = json_build_object('code', 'lease_expired', 'id', job)::text;
   ELSIF (CASE WHEN token ~ '^[0-9a-fA-F]{32}$' THEN row.lease_hash <> substring(sha256(decode(token, 'hex')) FOR 16)
     ELSE true END) THEN
-    RAISE EXCEPTION 'the job is held under another lease; stop working on it' USING ERRCODE = 'WL010';
+    RAISE EXCEPTION 'the job is held under another lease; stop working on it' USING ERRCODE = 'WL010',
+      DETAIL = json_build_object('code', 'lease_mismatch', 'id', job)::text;
   END IF;
   RETURN row;
 END $$;
@@ -462,14 +474,16 @@ BEGIN
   PERFORM 1 FROM windlass.jobs p WHERE p.id = (SELECT parent_id FROM windlass.jobs j WHERE j.id = job) FOR UPDATE;
   SELECT * INTO row FROM windlass.jobs j WHERE j.id = job FOR UPDATE;
   IF NOT FOUND THEN
-    RAISE EXCEPTION 'there is no job %', job USING ERRCODE = 'WL006';
+    RAISE EXCEPTION 'there is no job %', job USING ERRCODE = 'WL006',
+      DETAIL = json_build_object('code', 'not_found', 'id', job)::text;
   END IF;
   at := greatest(clock_timestamp(), row.updated_at);
   held := row.status = 'running' AND row.due_at > at AND (row.deadline_at IS NULL OR row.deadline_at > at);
   IF row.status = 'cancelled' OR held AND row.cancel_requested_at IS NOT NULL AND NOT force THEN
     RETURN 'already';
   ELSIF row.finished_at IS NOT NULL THEN
-    RAISE EXCEPTION 'the job has finished: it is %', row.status USING ERRCODE = 'WL007';
+    RAISE EXCEPTION 'the job has finished: it is %', row.status USING ERRCODE = 'WL007',
+      DETAIL = json_build_object('code', 'job_finished', 'id', job, 'status', row.status)::text;
   END IF;
   PERFORM set_config('windlass_guard.door', 'open', true);
   IF held AND NOT force THEN
@@ -515,17 +529,19 @@ BEGIN
   END IF;
   SELECT * INTO row FROM windlass.jobs j WHERE j.id = job FOR UPDATE;
   IF NOT FOUND THEN
-    RAISE EXCEPTION 'there is no job %', job USING ERRCODE = 'WL006';
+    RAISE EXCEPTION 'there is no job %', job USING ERRCODE = 'WL006',
+      DETAIL = json_build_object('code', 'not_found', 'id', job)::text;
   END IF;
   SELECT * INTO known FROM windlass.job_events e WHERE e.job_id = job AND e.key = signal.key;
   IF FOUND THEN
     IF known.type <> 'job_signalled' OR known.detail::json ->> 'name' <> name THEN
       RAISE EXCEPTION 'the key is on record at version % for something else; use a new key', known.version
-        USING ERRCODE = 'WL011';
+        USING ERRCODE = 'WL011', DETAIL = json_build_object('code', 'key_reused', 'id', job, 'version', known.version)::text;
     END IF;
     RETURN true;
   ELSIF row.finished_at IS NOT NULL THEN
-    RAISE EXCEPTION 'the job has finished: it is %', row.status USING ERRCODE = 'WL007';
+    RAISE EXCEPTION 'the job has finished: it is %', row.status USING ERRCODE = 'WL007',
+      DETAIL = json_build_object('code', 'job_finished', 'id', job, 'status', row.status)::text;
   END IF;
   at := greatest(clock_timestamp(), row.updated_at);
   waits := row.status = 'waiting' AND row.due_at IS NULL AND (row.deadline_at IS NULL OR row.deadline_at > at);

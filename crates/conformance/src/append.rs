@@ -14,7 +14,8 @@ use windlass_core::{
     Actor, Done, Event, EventKind, Job, JobId, Metadata, Payload, Refusal, RunAt, Status, Version,
 };
 use windlass_store::{
-    Append, Claimed, HolderReply, Now, Progress, ReadEvents, ReadLogs, RecordStep, Signal, WriteLogs,
+    Append, Claimed, HolderReply, Now, Progress, ReadEvents, ReadLogs, ReadSteps, RecordStep, Signal,
+    WriteLogs,
 };
 
 /// This module's laws, as tests.
@@ -231,7 +232,12 @@ pub async fn node_and_tool_types_need_a_lease(bed: Bed) {
         bed.appends(leased, at(2)).await.expect("the holder's");
         assert_eq!(bed.log(id).await.last().map(|e| e.what.clone()), Some(EventKind::Noted(name(type_name))));
     }
-    let recorded = bed.store.steps(id, at(3)).await.expect("the store answers").expect("the job is there");
+    let recorded = bed
+        .store
+        .steps(ReadSteps::all(id), at(3))
+        .await
+        .expect("the store answers")
+        .expect("the job is there");
     assert_eq!(recorded.steps, [], "a note is no step");
 }
 
@@ -676,7 +682,12 @@ pub async fn racing_log_lines_are_numbered_without_a_gap(bed: Bed) {
 }
 
 async fn steps(bed: &Bed, job: JobId) -> Vec<RecordedStep> {
-    bed.store.steps(job, at(0)).await.expect("the store answers").expect("the job is there").steps
+    bed.store
+        .steps(ReadSteps::all(job), at(0))
+        .await
+        .expect("the store answers")
+        .expect("the job is there")
+        .steps
 }
 
 fn object(text: &str) -> Metadata {

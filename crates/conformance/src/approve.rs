@@ -7,7 +7,7 @@ use crate::{
 use windlass_core::limits::{APPROVAL_EXPIRES_DEFAULT_MS, APPROVAL_EXPIRES_MAX_MS};
 use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, Voter, WakeOutcome};
 use windlass_core::{Actor, Approval, ApprovalId, Done, Outcome, Refusal, Status, WaitFor, Wake};
-use windlass_store::{ApprovalView, Asked, CastVote, Claimed, ListApprovals};
+use windlass_store::{ApprovalView, Asked, CastVote, Claimed, ListApprovals, ReadSteps};
 
 /// This module's laws, as tests.
 #[macro_export]
@@ -210,7 +210,7 @@ pub async fn a_job_may_pass_several_gates(bed: Bed) {
         assert_eq!((wake.name, wake.outcome), (Some(name(gate)), WakeOutcome::Approved));
     }
     bed.settles(&held, completes(), at(9)).await.expect("the holder may complete");
-    let recorded = bed.store.steps(held.job.id, at(9)).await.expect("the store answers");
+    let recorded = bed.store.steps(ReadSteps::all(held.job.id), at(9)).await.expect("the store answers");
     assert_eq!(recorded.expect("the job is there").waits.len(), 3);
 }
 

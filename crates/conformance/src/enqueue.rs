@@ -16,7 +16,7 @@ use windlass_core::{
     RunAt, Status, Timestamp, Unique, Who,
 };
 use windlass_store::{
-    AtVersion, BatchRefusal, Enqueue, Enqueued, Idempotency, List, Purge, ReadEvents, ReadLogs,
+    AtVersion, BatchRefusal, Enqueue, Enqueued, Idempotency, List, Purge, ReadEvents, ReadLogs, ReadSteps,
 };
 
 /// This module's laws, as tests.
@@ -127,7 +127,7 @@ pub async fn an_unknown_job_reads_as_nothing(bed: Bed) {
     let request = ReadEvents { job: id, after: 0, limit: 100, newest_first: true };
     assert_eq!(bed.store.events(request, at(0)).await, Ok(vec![]));
     assert_eq!(bed.store.at_version(AtVersion { job: id, version: 1 }, at(0)).await, Ok(None));
-    assert_eq!(bed.store.steps(id, at(0)).await, Ok(None));
+    assert_eq!(bed.store.steps(ReadSteps::all(id), at(0)).await, Ok(None));
     assert_eq!(bed.store.logs(ReadLogs { job: id, after: 0, limit: 10 }, at(0)).await, Ok(vec![]));
 }
 

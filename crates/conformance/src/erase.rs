@@ -9,7 +9,7 @@ use windlass_core::{
 };
 use windlass_store::{
     Append, Claimed, Enqueued, Erase, Fork, List, Progress, Purge, ReadArchive, ReadFeed, ReadLogs,
-    RecordStep, Redrive, Restore, Signal, WriteLogs,
+    ReadSteps, RecordStep, Redrive, Restore, Signal, WriteLogs,
 };
 
 /// This module's laws, as tests.
@@ -96,7 +96,7 @@ fn ends() -> Vec<Outcome> {
 async fn says(bed: &Bed, id: JobId, ms: i64) -> String {
     let view = bed.store.job(id, at(ms)).await.expect("the store answers").expect("it is here");
     let lines = bed.store.logs(ReadLogs { job: id, after: 0, limit: 9 }, at(ms)).await;
-    let steps = bed.store.steps(id, at(ms)).await.expect("the store answers");
+    let steps = bed.store.steps(ReadSteps::all(id), at(ms)).await.expect("the store answers");
     let archived =
         bed.store.archive(ReadArchive { finished_before: time(ms + 1_000), limit: 100 }, at(ms)).await;
     let archived = archived.expect("the store answers");

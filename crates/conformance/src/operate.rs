@@ -12,7 +12,7 @@ use windlass_core::{
     Actor, Answer, Done, EventKind, Job, JobId, NewJob, Outcome, Payload, Refusal, RunAt, Status, Timestamp,
     Unique, Wait, WaitFor,
 };
-use windlass_store::{AtVersion, Cancel, Claimed, Fork, Now, Progress, Redrive, Signal, Sweep};
+use windlass_store::{AtVersion, Cancel, Claimed, Fork, Now, Progress, ReadSteps, Redrive, Signal, Sweep};
 
 /// This module's laws, as tests.
 #[macro_export]
@@ -606,7 +606,8 @@ pub async fn a_fork_may_start_from_any_version(bed: Bed) {
         let row = bed.row(id).await;
         assert_eq!((row.status, row.due_at, row.lease_hash), (Status::Pending, now, None));
         assert_eq!((row.worker_id, row.deadline_at, row.waiting_for), (None, None, None));
-        let steps = bed.store.steps(id, now).await.expect("the store answers").expect("there");
+        let steps =
+            bed.store.steps(ReadSteps::all(id), now).await.expect("the store answers").expect("there");
         let seen = bed.log(source).await[..from_version as usize].to_vec();
         let steps_from = rows[from_version as usize - 1].steps_from;
         assert_eq!(steps.steps, windlass_core::step::recorded(&seen, steps_from).steps);
@@ -690,7 +691,12 @@ pub async fn a_wait_that_was_cut_off_is_not_on_record(bed: Bed) {
     bed.cancels(id, stop(), at(2)).await.expect("cancelled");
     bed.redrives(redrive(id), at(3)).await.expect("redriven");
     let waits = async |ms: i64| {
-        let recorded = bed.store.steps(id, at(ms)).await.expect("the store answers").expect("the job exists");
+        let recorded = bed
+            .store
+            .steps(ReadSteps::all(id), at(ms))
+            .await
+            .expect("the store answers")
+            .expect("the job exists");
         recorded.waits.len()
     };
     assert_eq!(waits(3).await, 0);

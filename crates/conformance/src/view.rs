@@ -2,7 +2,7 @@
 
 use crate::{Bed, at, completes, fails_for_good, for_signal, for_timer, name, note, stop, time, who};
 use windlass_core::{Actor, Blocked, Job, JobId, LeaseMs, RunAt, Timestamp};
-use windlass_store::{AtVersion, PauseQueue, PutWorker, ReadEvents, ReadLogs};
+use windlass_store::{AtVersion, PauseQueue, PutWorker, ReadEvents, ReadLogs, ReadSteps};
 
 /// This module's laws, as tests.
 #[macro_export]
@@ -45,7 +45,7 @@ pub async fn an_unknown_job_reads_as_nothing(bed: Bed) {
     assert!(events(&bed, unknown, 0, 100, true).await.is_empty());
     let version = AtVersion { job: unknown, version: 1 };
     assert_eq!(bed.store.at_version(version, at(0)).await, Ok(None));
-    assert_eq!(bed.store.steps(unknown, at(0)).await, Ok(None));
+    assert_eq!(bed.store.steps(ReadSteps::all(unknown), at(0)).await, Ok(None));
     let logs = ReadLogs { job: unknown, after: 0, limit: 10 };
     assert_eq!(bed.store.logs(logs, at(0)).await, Ok(vec![]));
 }

@@ -2,14 +2,15 @@
 
 use crate::{
     Bed, at, completes, fails_for_good, for_approval, for_children, for_news, for_signal, for_timer,
-    is_invalid, json, key, name, note, redrive, stop, time,
+    is_invalid, json, key, name, note, redrive, step_ends, stop, time,
 };
+use windlass_core::step::Recorded;
 use windlass_core::wait::WakeOutcome;
 use windlass_core::{
     Actor, Answer, Done, EventKind, JobId, LeaseMs, NewJob, Payload, Refusal, RunAt, Status, Timestamp, Wait,
     WaitFor, Wake,
 };
-use windlass_store::{ClaimOne, Claimed, Extend, Signal};
+use windlass_store::{ClaimOne, Claimed, Extend, ReadSteps, Signal};
 
 /// This module's laws, as tests.
 #[macro_export]
@@ -22,6 +23,7 @@ macro_rules! wait_laws {
             an_early_signal_is_kept_and_answers_the_wait,
             a_wait_that_is_answered_at_once_does_not_expire,
             kept_signals_are_taken_by_name_and_oldest_first,
+            a_record_is_read_on_from_a_claim,
             a_signal_with_a_key_is_taken_once,
             a_key_that_stood_for_something_else_is_refused,
             a_signal_that_cannot_be_taken_is_refused,
@@ -160,8 +162,42 @@ pub async fn kept_signals_are_taken_by_name_and_oldest_first(bed: Bed) {
         bed.settles(&held, back, at(1)).await.expect("the holder may give it back");
     }
     assert_eq!(bed.row(id).await.signals, 0);
-    let recorded = bed.store.steps(id, at(1)).await.expect("the store answers").expect("the job is there");
+    let recorded = bed
+        .store
+        .steps(ReadSteps::all(id), at(1))
+        .await
+        .expect("the store answers")
+        .expect("the job is there");
     assert_eq!(recorded.waits.len(), 4, "each wait is on record for a resumed run");
+}
+
+/// J11: what came after a claim is read by itself, with the signals that answered its waits, however old they are; both
+/// parts together are the whole record.
+pub async fn a_record_is_read_on_from_a_claim(bed: Bed) {
+    let id = bed.a_job(at(0)).await;
+    for (signal, sender) in [("go", "1"), ("go", "2")] {
+        bed.signals(id, signal, sender, at(0)).await.expect("a signal to a live job is taken");
+    }
+    let mut held = bed.claims_one("w", at(1)).await;
+    let mut claims = Vec::new();
+    for n in ["a", "b"] {
+        claims.push(held.job.version);
+        bed.records(step_ends(&held, n, "1"), at(1)).await.expect("the holder may record");
+        bed.waits(&held, for_signal("go"), at(1)).await.expect("the holder may wait");
+        (held, _) = resumed(&bed, "w", 1).await;
+    }
+    let read = async |after| {
+        let request = ReadSteps { job: id, after };
+        bed.store.steps(request, at(2)).await.expect("the store answers").expect("the job is there")
+    };
+    let whole = read(0).await;
+    assert_eq!((whole.steps.len(), whole.waits.len()), (2, 2));
+    for (past, claim) in claims.into_iter().enumerate() {
+        let later = read(claim).await;
+        assert_eq!(later.steps, whole.steps[past..], "after {claim}");
+        assert_eq!(later.waits, whole.waits[past..], "after {claim}");
+    }
+    assert_eq!(read(held.job.version).await, Recorded::default());
 }
 
 /// M8, R1

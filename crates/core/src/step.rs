@@ -6,7 +6,7 @@ use crate::job::Version;
 use crate::name::Name;
 use crate::payload::Payload;
 use crate::wait::{Decision, WaitFor, Wake, WakeOutcome};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// How far a step came.
 #[derive(Debug, Clone, PartialEq)]
@@ -84,7 +84,18 @@ pub const REMEMBERED: &[&str] = &[
     "job_forked",
 ];
 
-/// Reads the record out of a log, ignoring what lies at or before `steps_from`.
+/// The versions at or before `after` at which stand the signals that answered waits of these events: a reader that has only
+/// what came later needs them for [`recorded`].
+pub fn answered_before(events: &[Event], after: Version) -> BTreeSet<Version> {
+    let answer = |e: &Event| match &e.what {
+        EventKind::JobWaiting(d) => d.answered_by.filter(|version| *version <= after),
+        _ => None,
+    };
+    events.iter().filter_map(answer).collect()
+}
+
+/// Reads the record out of a log, ignoring what lies at or before `steps_from`. That is where the job was redriven from the
+/// start, or a claim up to which the record was read before: no wait is open there.
 pub fn recorded(events: &[Event], steps_from: Version) -> Recorded {
     let mut out = Recorded::default();
     let mut places: HashMap<&Name, usize> = HashMap::new();

@@ -6,6 +6,7 @@
 
 use crate::control::{Control, Standing};
 use crate::error::HandlerError;
+use crate::recall::Recall;
 use crate::record::{Names, Record};
 use crate::repeat::repeat_unless;
 use std::fmt;
@@ -37,7 +38,9 @@ struct Inner {
     /// What names this attempt has used; a blocking lock, held for a look-up.
     names: Mutex<Names>,
     /// What earlier attempts left on record, read when first needed.
-    record: OnceCell<Record>,
+    record: OnceCell<Arc<Record>>,
+    /// What this worker knows of the records of jobs that waited; none outside of a worker.
+    recall: Option<Arc<Recall>>,
     /// The newest checkpoint; a blocking lock, held for an assignment.
     checkpoint: Mutex<Option<Payload>>,
     /// Whether this attempt spawned a child that no earlier one had.
@@ -52,6 +55,16 @@ struct Inner {
 
 impl Attempt {
     pub(crate) fn new(source: Arc<dyn Work>, claimed: Claimed, began: Option<Instant>) -> Self {
+        Self::knowing(source, claimed, began, None)
+    }
+
+    /// An attempt of a worker that keeps the records of jobs that wait.
+    pub(crate) fn knowing(
+        source: Arc<dyn Work>,
+        claimed: Claimed,
+        began: Option<Instant>,
+        recall: Option<Arc<Recall>>,
+    ) -> Self {
         let control = Control::new(claimed.job.cancel_requested_at.is_some());
         Self::over(source, claimed, began, control, OnceCell::new(), false)
     }
@@ -85,6 +98,7 @@ impl Attempt {
             control,
             names,
             record,
+            recall,
             checkpoint,
             added_children,
             locked_by_handler,
@@ -221,8 +235,12 @@ impl Attempt {
         &self.inner.names
     }
 
-    pub(crate) fn record(&self) -> &OnceCell<Record> {
+    pub(crate) fn record(&self) -> &OnceCell<Arc<Record>> {
         &self.inner.record
+    }
+
+    pub(crate) fn recall(&self) -> Option<&Recall> {
+        self.inner.recall.as_deref()
     }
 
     pub(crate) fn add_children(&self) {
@@ -257,6 +275,7 @@ impl Attempt {
         }
         self.call_on(self.job_id(), verb).await.map_err(|error| match error {
             StoreError::Busy(_) if self.is_locked_by_handler() => self.locks_itself(),
+            StoreError::Unsupported(_) => HandlerError::permanent(error).code("unsupported"),
             error => error.into(),
         })
     }

@@ -12,6 +12,7 @@ use crate::offer::{Came, OfferReply, Offers, OpenOffer, OpenOffers};
 use crate::policy::LivePolicies;
 use crate::profile::Profile;
 use crate::reach::Reach;
+use crate::recall::Recall;
 use crate::repeat::{Pause, jittered};
 use crate::run::{Bounds, at};
 use crate::shutdown::{Ending, Level};
@@ -24,8 +25,6 @@ use windlass_core::decide::Claim;
 use windlass_core::{LeaseMs, Name, Timestamp};
 use windlass_store::{ClaimMany, Claimed, StoreError};
 
-/// How often an idle worker looks without being told to.
-const IDLE: Duration = Duration::from_secs(1);
 /// How soon it looks again after it found something that nobody had hinted at.
 const BUSY: Duration = Duration::from_millis(20);
 /// How long a claim that may have happened is asked again while the worker ends.
@@ -44,6 +43,8 @@ pub(crate) struct Claimer {
     pub(crate) consumer: Option<Arc<Consumer>>,
     /// When jobs that this worker let go are due again.
     pub(crate) soon: Arc<DueTimers>,
+    /// What jobs that wait had on record when they ran here.
+    pub(crate) recall: Arc<Recall>,
     pub(crate) ending: Ending,
 }
 
@@ -74,7 +75,8 @@ impl Claimer {
 pub(crate) async fn run(claimer: Arc<Claimer>) {
     let mut hints = claimer.reach.source.hints().due;
     let (mut hinted, mut polled) = (true, false);
-    let mut poll = IDLE;
+    let idle = claimer.profile.poll;
+    let mut poll = idle;
     let (mut brought, mut made) = (Brought::default(), claimer.offers());
     while claimer.is_working() {
         if hinted {
@@ -89,7 +91,7 @@ pub(crate) async fn run(claimer: Arc<Claimer>) {
         poll = match found.any {
             true if polled => BUSY,
             true => poll,
-            false => (poll * 2).min(IDLE),
+            false => (poll * 2).min(idle),
         };
         // Without room a hint is no news: whoever makes room says so.
         let listen = hinted && found.room;
@@ -366,7 +368,8 @@ fn admit(claimer: &Arc<Claimer>, kinds: &mut Kinds, sent: Instant, claimed: Vec<
         };
         let (metrics, waited) = (kinds.get(&held.job.queue, &held.job.kind), waited(&held));
         let patience = lanes::patience(claimed_for, timeout);
-        let attempt = Attempt::new(Arc::clone(&claimer.reach.source), held, Some(now));
+        let (source, recall) = (Arc::clone(&claimer.reach.source), Arc::clone(&claimer.recall));
+        let attempt = Attempt::knowing(source, held, Some(now), Some(recall));
         leases.push(Held::new(attempt.clone(), lease_ms, sent, claimed_for, bounds.timeout_at));
         let line = claimer.lines.iter().position(|line| line.queue == attempt.job().queue);
         match (claimer.profile.handlers.get(attempt.kind()), line) {

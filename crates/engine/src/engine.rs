@@ -67,6 +67,7 @@ pub(crate) async fn run(parts: Parts, mut ended: UnboundedReceiver<Ended>, renew
         offers,
         consumer,
         soon: Arc::clone(&soon),
+        recall: Arc::default(),
         ending,
     });
     let settler = Arc::new(Settler {

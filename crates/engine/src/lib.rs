@@ -53,6 +53,7 @@ mod profile;
 pub mod prune;
 mod race;
 mod reach;
+mod recall;
 mod record;
 #[cfg(feature = "redis")]
 mod redis_leases;

@@ -44,6 +44,7 @@ pub enum Progress {
 
 /// What was done.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Moved {
     /// Tables with how many rows each has now.
     pub rows: Vec<(&'static str, u64)>,

@@ -17,6 +17,8 @@ pub(crate) struct Profile {
     pub(crate) lease: LeaseMs,
     /// How long a handler has to end after a cancel.
     pub(crate) cancel_grace: Duration,
+    /// How often it looks, while idle, for what no hint told of.
+    pub(crate) poll: Duration,
 }
 
 impl Profile {

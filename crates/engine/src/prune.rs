@@ -16,6 +16,7 @@ const MARGIN_MS: i64 = 60_000;
 
 /// What was done.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Pruned {
     /// Jobs that were to go.
     pub matched: usize,

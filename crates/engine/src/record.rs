@@ -2,11 +2,12 @@
 
 use crate::attempt::Attempt;
 use crate::error::HandlerError;
+use crate::recall::Known;
 use std::collections::{HashMap, HashSet};
-use std::sync::PoisonError;
-use windlass_core::step::{Recorded, RecordedStep, RecordedWait};
-use windlass_core::{JobId, Name, Payload, WaitFor, Wake};
-use windlass_store::RecordStep;
+use std::sync::{Arc, PoisonError};
+use windlass_core::step::{Recorded, RecordedStep, RecordedWait, StepState};
+use windlass_core::{JobId, Name, Payload, Version, WaitFor, Wake};
+use windlass_store::{ReadSteps, RecordStep};
 
 /// Names that an attempt has used. Steps and each kind of wait have names of their own.
 #[derive(Debug, Default)]
@@ -21,24 +22,47 @@ pub(crate) struct Names {
 }
 
 /// What earlier attempts left on record, found by name.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Record {
     steps: HashMap<Name, RecordedStep>,
     /// How each wait ended, in order.
     pub(crate) waits: HashMap<(WaitFor, Name), Vec<Wake>>,
+    /// How much was read for it, and about how much memory that takes.
+    entries: usize,
+    bytes: usize,
 }
 
-impl From<Recorded> for Record {
-    fn from(recorded: Recorded) -> Self {
-        let mut record = Self::default();
-        record.steps.extend(recorded.steps.into_iter().map(|step| (step.name.clone(), step)));
-        for RecordedWait { wake, .. } in recorded.waits {
-            if let Some(name) = wake.name.clone() {
-                record.waits.entry((wake.waited_for, name)).or_default().push(wake);
+/// What an entry takes beside its payload.
+const ENTRY_BYTES: usize = 256;
+
+impl Record {
+    /// Adds what was read after that. Waits that began after the claim of this attempt are another's, which holds the job now.
+    fn add(&mut self, recorded: Recorded, claim: Version) {
+        for step in recorded.steps {
+            let (StepState::Begun { args: payload } | StepState::Ended { value: payload }) = &step.state;
+            (self.entries, self.bytes) = (self.entries + 1, self.bytes + entry_bytes(payload.as_ref()));
+            self.steps.insert(step.name.clone(), step);
+        }
+        for RecordedWait { version, wake } in recorded.waits {
+            if let Some(name) = wake.name.clone().filter(|_| version < claim) {
+                (self.entries, self.bytes) =
+                    (self.entries + 1, self.bytes + entry_bytes(wake.payload.as_ref()));
+                self.waits.entry((wake.waited_for, name)).or_default().push(wake);
             }
         }
-        record
     }
+
+    pub(crate) fn entries(&self) -> usize {
+        self.entries
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+fn entry_bytes(payload: Option<&Payload>) -> usize {
+    ENTRY_BYTES + payload.map_or(0, |payload| payload.as_bytes().len())
 }
 
 /// A step or tool that has begun. Until it is dropped no wait ends the attempt, so that nothing stops half-way.
@@ -91,7 +115,8 @@ impl Attempt {
     }
 
     /// What earlier attempts left on record about a step or tool: its value, or that it began and nothing more is
-    /// known. Read from the store once, when something is first asked; a first attempt has no record to read.
+    /// known. Read from the store once, when something is first asked: all of it, or what came after what this worker knows.
+    /// A first attempt has no record to read.
     pub async fn recorded(&self, name: &Name) -> Result<Option<RecordedStep>, HandlerError> {
         Ok(self.on_record().await?.steps.get(name).cloned())
     }
@@ -99,12 +124,23 @@ impl Attempt {
     pub(crate) async fn on_record(&self) -> Result<&Record, HandlerError> {
         let read = || async {
             if self.number() == 1 {
-                return Ok(Record::default());
+                return Ok(Arc::default());
             }
-            let recorded = self.call(|| self.source().steps(self.job_id())).await?;
-            Ok(recorded.unwrap_or_default().into())
+            let known = self.recall().and_then(|recall| recall.take(self.claimed()));
+            let (after, mut record) = known.map_or_else(Default::default, |known| (known.at, known.record));
+            let request = ReadSteps { job: self.job_id(), after };
+            let recorded = self.call(|| self.source().steps(request)).await?;
+            Arc::make_mut(&mut record).add(recorded.unwrap_or_default(), self.job().version);
+            Ok(record)
         };
-        self.record().get_or_try_init(read).await
+        self.record().get_or_try_init(read).await.map(|record| &**record)
+    }
+
+    /// Keeps what this attempt has read, for the next one. The handler's future is gone.
+    pub(crate) fn keep_record(&self) {
+        if let (Some(recall), Some(record)) = (self.recall(), self.record().get()) {
+            recall.put(self.job_id(), Known::new(self.claimed(), Arc::clone(record)));
+        }
     }
 
     /// Records that a step began, or that a tool is called with these arguments.

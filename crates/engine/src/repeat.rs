@@ -12,8 +12,8 @@ const LONGEST: Duration = Duration::from_secs(2);
 
 /// Calls a verb until the store answers or `patience` is over. `call` must send the very same request each time.
 ///
-/// A refusal is an answer and comes back at once. When patience ends, the last error comes back, and
-/// [`StoreError::Indeterminate`] if any of the calls may have been carried out.
+/// A refusal is an answer and comes back at once, as does a verb that the place does not have. When patience ends, the last
+/// error comes back, and [`StoreError::Indeterminate`] if any of the calls may have been carried out.
 ///
 /// ```
 /// # use std::time::Duration;
@@ -58,7 +58,8 @@ where
             unknown = Some(error.clone());
         }
         let next = Instant::now() + pause.next();
-        if give_up(&error) || deadline.is_some_and(|deadline| next >= deadline) {
+        let is_final = matches!(error, StoreError::Unsupported(_)) || give_up(&error);
+        if is_final || deadline.is_some_and(|deadline| next >= deadline) {
             return Err(unknown.unwrap_or(error));
         }
         tokio::time::sleep_until(next).await;
@@ -127,5 +128,17 @@ mod tests {
         assert!((25..60).contains(&calls), "pauses grow to two seconds: {calls} calls in a minute");
         let never: StoreResult<()> = repeat(Duration::ZERO, || async { Err(unavailable()) }).await;
         assert_eq!(never, Err(unavailable()));
+    }
+
+    /// What a place cannot do is not asked twice.
+    #[tokio::test(start_paused = true)]
+    async fn what_is_not_there_is_asked_once() {
+        let (mut calls, cannot) = (0, StoreError::Unsupported("no steps here".into()));
+        let answer: StoreResult<()> = repeat(Duration::from_secs(60), || {
+            calls += 1;
+            std::future::ready(Err(cannot.clone()))
+        })
+        .await;
+        assert_eq!((answer, calls), (Err(cannot), 1));
     }
 }

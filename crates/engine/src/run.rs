@@ -132,6 +132,7 @@ fn conclude(stop: Stop, attempt: &Attempt, bounds: Bounds) -> Option<Outcome> {
     }
     let outcome = match (control.take_posted(), stop) {
         (Some(wait), _) | (None, Stop::Notified(Notice::Waits(wait))) => {
+            attempt.keep_record();
             Outcome::Wait(wait, Found::default())
         }
         (None, Stop::Returned(Ok(Ok(result)))) => Outcome::Complete(result),

@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 use windlass_core::limits::Invalid;
 
 /// Why a worker did not run.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
     /// It was given something outside the limits.

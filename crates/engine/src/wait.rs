@@ -11,6 +11,7 @@ use windlass_store::{Ask, fresh};
 
 /// An approval that was asked for.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct AskedFor {
     /// Where it stands.
     pub approval: Approval,

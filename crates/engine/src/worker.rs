@@ -27,6 +27,9 @@ use windlass_core::{LeaseMs, Metadata, Name, Payload, Who};
 use windlass_store::work::{self, Work};
 use windlass_store::{Store, fresh};
 
+/// How often an idle worker looks without being told to.
+const POLL: Duration = Duration::from_secs(1);
+
 /// A worker: takes jobs from queues and runs handlers.
 ///
 /// ```
@@ -57,6 +60,7 @@ pub struct Worker {
     labels: Metadata,
     shutdown_deadline: Duration,
     cancel_grace: Duration,
+    poll: Duration,
     health: watch::Sender<Health>,
     /// The first thing that was outside its limits; told when the worker is run.
     invalid: Option<Invalid>,
@@ -87,6 +91,7 @@ impl Worker {
             labels: Metadata::new(),
             shutdown_deadline: Duration::from_secs(25),
             cancel_grace: Duration::from_secs(10),
+            poll: POLL,
             health: watch::Sender::new(Health::Starting),
             invalid: None,
         }
@@ -188,6 +193,15 @@ impl Worker {
     #[must_use]
     pub fn cancel_grace(mut self, grace: Duration) -> Self {
         self.cancel_grace = grace;
+        self
+    }
+
+    /// How often an idle worker looks for jobs that nobody told it of, every second unless said otherwise; from 20 ms to a
+    /// day. A store tells of jobs as they come: this is for what was enqueued without a word, such as by SQL, and for words
+    /// that were lost.
+    #[must_use]
+    pub fn poll_every(mut self, pause: Duration) -> Self {
+        self.poll = pause.clamp(Duration::from_millis(20), Duration::from_secs(86_400));
         self
     }
 
@@ -353,6 +367,7 @@ impl Worker {
             handlers: self.handlers,
             lease: self.lease,
             cancel_grace: self.cancel_grace,
+            poll: self.poll,
         };
         let consumer = self.deliveries.map(|deliveries| {
             let queues = lines.iter().map(|line| line.queue.clone()).collect();

@@ -17,7 +17,7 @@ use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, PAYLOAD_MAX_BYTES, within};
 use windlass_core::step::{RecordedStep, RecordedWait, StepState};
 use windlass_core::{Invalid, Key, Name, Refusal, Token};
 use windlass_engine::logs::read_logs;
-use windlass_store::{Append, HolderReply, ReadLogs, RecordStep, WriteLogs};
+use windlass_store::{Append, HolderReply, ReadLogs, ReadSteps, RecordStep, WriteLogs};
 
 objects!(Note, StepBody);
 
@@ -217,7 +217,7 @@ pub(crate) async fn steps(call: Call) -> Reply {
     } else {
         call.check_job(job).await?;
     }
-    let recorded = call.store().steps(job, None).await?.ok_or(Refusal::NotFound)?;
+    let recorded = call.store().steps(ReadSteps::all(job), None).await?.ok_or(Refusal::NotFound)?;
     ok(&RecordedShape {
         steps: recorded.steps.into_iter().map(step).collect(),
         waits: recorded.waits.into_iter().map(wait).collect(),

@@ -5,7 +5,7 @@ use windlass_core::decide::{self, Command, check_lease, decide, merge, step_key}
 use windlass_core::limits::{self, BATCH_MAX, LOG_LINE_MAX_BYTES};
 use windlass_core::step::{Recorded, recorded};
 use windlass_core::{Done, JobId, LogLine, Refusal, Timestamp};
-use windlass_store::{Append, HolderReply, Progress, ReadLogs, RecordStep, WriteLogs};
+use windlass_store::{Append, HolderReply, Progress, ReadLogs, ReadSteps, RecordStep, WriteLogs};
 
 impl State {
     /// Appends a note.
@@ -74,9 +74,9 @@ impl State {
     }
 
     /// What a resumed run must not do again.
-    pub fn steps(&mut self, request: JobId, _now: Timestamp) -> Option<Recorded> {
-        let entry = self.entries.get(&request)?;
-        Some(recorded(&entry.events, entry.job.steps_from))
+    pub fn steps(&mut self, request: ReadSteps, _now: Timestamp) -> Option<Recorded> {
+        let entry = self.entries.get(&request.job)?;
+        Some(recorded(&entry.events, entry.job.steps_from.max(request.after)))
     }
 
     /// Writes log lines under a lease. They are no events: the job's version stays.

@@ -37,7 +37,7 @@ verbs! {
         append(Append) -> Result<HolderReply, Refusal>;
         progress(Progress) -> Result<HolderReply, Refusal>;
         record_step(RecordStep) -> Result<HolderReply, Refusal>;
-        steps(JobId) -> Option<Recorded>;
+        steps(ReadSteps) -> Option<Recorded>;
         cancel(Cancel) -> Answer;
         redrive(Redrive) -> Answer;
         seal(Seal) -> Answer;

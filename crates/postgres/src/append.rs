@@ -7,9 +7,9 @@ use crate::row::{Columns, Ts};
 use windlass_core::decide::{self, Command, Move, check_lease, decide, merge, step_key};
 use windlass_core::limits::{self, BATCH_MAX, LOG_LINE_MAX_BYTES};
 use windlass_core::operate::Verdict;
-use windlass_core::step::{Recorded, recorded};
-use windlass_core::{Answer, Done, Event, Job, JobId, Key, LogLine, Payload, Refusal, Version};
-use windlass_store::{Append, HolderReply, Now, Progress, ReadLogs, RecordStep, WriteLogs};
+use windlass_core::step::{Recorded, answered_before, recorded};
+use windlass_core::{Answer, Done, Event, Job, Key, LogLine, Payload, Refusal, Version};
+use windlass_store::{Append, HolderReply, Now, Progress, ReadLogs, ReadSteps, RecordStep, WriteLogs};
 
 /// What was decided; a refusal is returned as the answer of the verb. It is no failure of the store.
 macro_rules! granted {
@@ -160,9 +160,16 @@ impl Tx<'_> {
 }
 
 impl Db<'_> {
-    pub(crate) async fn steps(&self, request: &JobId, _: Now) -> Tried<Option<Recorded>> {
-        let Some(job) = self.job(*request).await? else { return Ok(None) };
-        Ok(Some(recorded(&self.remembered(job.id).await?, job.steps_from)))
+    pub(crate) async fn steps(&self, request: &ReadSteps, _: Now) -> Tried<Option<Recorded>> {
+        let Some(job) = self.job(request.job).await? else { return Ok(None) };
+        let from = job.steps_from.max(request.after);
+        let later = self.remembered(job.id, from).await?;
+        let mut events = Vec::new();
+        for version in answered_before(&later, from) {
+            events.extend(self.event(job.id, version).await?);
+        }
+        events.extend(later);
+        Ok(Some(recorded(&events, from)))
     }
 
     pub(crate) async fn logs(&self, request: &ReadLogs, _: Now) -> Tried<Vec<LogLine>> {

@@ -165,9 +165,17 @@ impl<'c> Db<'c> {
         self.all(sql!("graph_logs"), params![jobs], |r| row::event(r, 0)).await
     }
 
-    /// What of the log a resumed run is given.
-    pub(crate) async fn remembered(&self, job: JobId) -> Tried<Vec<Event>> {
-        self.all(sql!("remembered"), params![uuid(job), 0i64], |r| row::event(r, 0)).await
+    /// What of the log a resumed run is given, after a version.
+    pub(crate) async fn remembered(&self, job: JobId, after: Version) -> Tried<Vec<Event>> {
+        self.all(sql!("remembered"), params![uuid(job), after], |r| row::event(r, 0)).await
+    }
+
+    /// How many steps and tools of a job are on record as ended.
+    pub(crate) async fn count_steps(&self, job: &Job) -> Tried<i64> {
+        let counted = self
+            .one(sql!("count_steps"), params![uuid(job.id), job.steps_from], |r| Ok(r.try_get(0)?))
+            .await?;
+        Ok(counted.unwrap_or_default())
     }
 
     /// The whole log of a job up to a version.

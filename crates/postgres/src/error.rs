@@ -174,7 +174,7 @@ fn advice(error: &tokio_postgres::Error) -> String {
 }
 
 /// Why a store could not be opened.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The URL is not one.

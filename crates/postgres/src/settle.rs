@@ -356,11 +356,12 @@ impl Tx<'_> {
     /// What already answers a wait.
     async fn found(&self, job: &Job, wait: &Wait) -> Tried<Found> {
         if wait.waits_for == WaitFor::News {
-            return Ok(Found { news: news(&self.remembered(job.id).await?, wait.since), ..Found::default() });
+            let since = self.remembered(job.id, wait.since).await?;
+            return Ok(Found { news: news(&since, wait.since), ..Found::default() });
         }
         let Some(name) = &wait.name else { return Ok(Found::default()) };
         let signal = if wait.waits_for == WaitFor::Signal && job.signals > 0 {
-            kept_signal(&self.remembered(job.id).await?, name, job.steps_from)
+            kept_signal(&self.remembered(job.id, 0).await?, name, job.steps_from)
         } else {
             None
         };
@@ -370,7 +371,7 @@ impl Tx<'_> {
         };
         let denial = match &approval {
             Some(approval) if approval.status == ApprovalStatus::Denied => {
-                denial(&self.remembered(job.id).await?, approval.id)
+                denial(&self.remembered(job.id, 0).await?, approval.id)
             }
             _ => None,
         };

@@ -59,7 +59,7 @@ verbs! {
         read counts(i64) -> Counts = counts;
         read events(ReadEvents) -> Vec<Event> = events;
         read at_version(AtVersion) -> Option<Job> = at_version;
-        read steps(JobId) -> Option<Recorded> = steps;
+        read steps(ReadSteps) -> Option<Recorded> = steps;
         read logs(ReadLogs) -> Vec<LogLine> = logs;
         read find_key(FindKey) -> Option<Hold> = find_key;
         also {

@@ -44,6 +44,13 @@ async fn refused(hand: &Client, sql: &str) -> String {
     }
 }
 
+/// What DETAIL of a statement's refusal says: one is always there where a program acts on it.
+async fn why(hand: &Client, sql: &str) -> serde_json::Value {
+    let error = hand.simple_query(sql).await.expect_err("a refusal");
+    let detail = error.as_db_error().and_then(tokio_postgres::error::DbError::detail);
+    serde_json::from_str(detail.expect("a detail")).expect("JSON")
+}
+
 async fn run(hand: &Client, sql: &str) {
     hand.batch_execute(sql).await.unwrap_or_else(|e| panic!("{sql}: {:?}", said(&e)));
 }
@@ -91,6 +98,8 @@ fn an_id_that_is_taken_is_refused() {
             run(&one, "COMMIT").await;
         });
         assert_eq!(told.expect_err("taken").0, "WL012");
+        let taken = serde_json::json!({ "code": "job_exists", "id": known.to_string() });
+        assert_eq!(why(&one, &call(known)).await, taken);
         invariants::check(&bed).await;
     });
 }
@@ -660,10 +669,21 @@ fn only_the_live_lease_passes() {
         let finished = bed.holds("w", bed.job("work"), None).await;
         bed.settles(&finished, completes(), None).await.expect("it completes");
         let over = bed.holds("w", bed.job("work"), windlass_conformance::at(0)).await;
-        let cases = [(unknown, "WL006"), (finished, "WL007"), (waiting, "WL008"), (over, "WL009")];
-        for (held, code) in cases {
+        let mut mismatch = held.clone();
+        mismatch.lease.token = waiting.lease.token;
+        let cases = [
+            (unknown, "WL006", "not_found", None),
+            (finished, "WL007", "job_finished", Some("completed")),
+            (waiting, "WL008", "not_leased", Some("waiting")),
+            (over, "WL009", "lease_expired", None),
+            (mismatch, "WL010", "lease_mismatch", None),
+        ];
+        for (held, state, code, status) in cases {
             for sql in calls(&held) {
-                assert_eq!(refused(&hand, &sql).await, code);
+                assert_eq!(refused(&hand, &sql).await, state);
+                let why = why(&hand, &sql).await;
+                assert_eq!((&why["code"], &why["id"]), (&code.into(), &held.job.id.to_string().into()));
+                assert_eq!(why["status"].as_str(), status);
             }
         }
         let large = call("complete", &held, ", to_json(repeat('x', 16777216))");
@@ -964,6 +984,11 @@ fn a_full_lane_refuses_and_drops_in_sql() {
         enqueue(&hand, "'work', key => 'globex'").await;
         enqueue(&hand, "'work'").await;
         assert!(bed.store.job(first, None).await.expect("the store answers").is_none());
+        let many =
+            r#"[{"kind": "work", "queue": "default"}, {"kind": "work", "queue": "default", "key": "acme"}]"#;
+        let full = why(&hand, &format!("SELECT windlass.enqueue_many('{many}', 'me', false)")).await;
+        let place = (&full["code"], &full["index"], &full["waiting"]);
+        assert_eq!(place, (&"lane_full".into(), &1.into(), &2.into()), "{full}");
         let dropping = LaneRule { backlog: Some(2), full: Some(Full::Drop), ..LaneRule::default() };
         lanes(&bed, dropping).await;
         let sql = "SELECT windlass.enqueue('work', key => 'acme', unique_key => 'once')";

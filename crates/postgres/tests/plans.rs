@@ -256,6 +256,7 @@ const PLANNED: &[Planned] = &[
     ("events_newest", "uuid, bigint, bigint", "ID, 9, 100", &["using job_events_pkey on job_events"]),
     ("event_by_key", "uuid, text", "ID, 'k'", &["using job_events_key on job_events"]),
     ("remembered", "uuid, bigint", "ID, 0", &["job_events_pkey"]),
+    ("count_steps", "uuid, bigint", "ID, 0", &["job_events_pkey"]),
     ("graph_events", "uuid", "ID", &["job_events_pkey"]),
     ("graph_logs", "uuid[]", "array_fill(ID::uuid, '{100}')", &["job_events_pkey"]),
     ("settled", "uuid, bytea", "ID, '\\x00'", &["job_events_pkey"]),

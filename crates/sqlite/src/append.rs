@@ -5,9 +5,9 @@ use crate::error::Tried;
 use windlass_core::decide::{self, Command, Move, check_lease, decide, merge, step_key};
 use windlass_core::limits::{self, BATCH_MAX, LOG_LINE_MAX_BYTES};
 use windlass_core::operate::Verdict;
-use windlass_core::step::{Recorded, recorded};
-use windlass_core::{Answer, Done, Job, JobId, LogLine, Refusal, Timestamp, Version};
-use windlass_store::{Append, HolderReply, Progress, ReadLogs, RecordStep, WriteLogs};
+use windlass_core::step::{Recorded, answered_before, recorded};
+use windlass_core::{Answer, Done, Job, LogLine, Refusal, Timestamp, Version};
+use windlass_store::{Append, HolderReply, Progress, ReadLogs, ReadSteps, RecordStep, WriteLogs};
 
 /// What was decided; a refusal is returned as the answer of the verb. It is no failure of the store.
 macro_rules! granted {
@@ -127,9 +127,16 @@ impl Tx<'_, '_> {
 }
 
 impl Db<'_> {
-    pub(crate) fn steps(&self, id: JobId) -> Tried<Option<Recorded>> {
-        let Some(job) = self.job(id)? else { return Ok(None) };
-        Ok(Some(recorded(&self.remembered(id)?, job.steps_from)))
+    pub(crate) fn steps(&self, request: ReadSteps) -> Tried<Option<Recorded>> {
+        let Some(job) = self.job(request.job)? else { return Ok(None) };
+        let from = job.steps_from.max(request.after);
+        let later = self.remembered(job.id, from)?;
+        let mut events = Vec::new();
+        for version in answered_before(&later, from) {
+            events.extend(self.event(job.id, version)?);
+        }
+        events.extend(later);
+        Ok(Some(recorded(&events, from)))
     }
 
     pub(crate) fn logs(&self, request: &ReadLogs) -> Tried<Vec<LogLine>> {

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 use windlass_core::decide::{Claim, Command, Move, decide, hand_out};
 use windlass_core::limits::{CLAIM_MAX, PRIORITY_MAX, PRIORITY_MIN};
-use windlass_core::step::{self, StepState};
+use windlass_core::step;
 use windlass_core::{
     Actor, Facts, Job, JobId, Lane, Lease, Metadata, Name, Payload, QueueLimits, Refusal, Status, Timestamp,
 };
@@ -418,13 +418,8 @@ impl Tx<'_, '_> {
             Some(_) => self.metadata(&job)?,
         };
         // A job that was only created and claimed has nothing on record.
-        let (steps_recorded, wake) = if job.version <= 2 {
-            (0, None)
-        } else {
-            let record = step::recorded(&self.remembered(job.id)?, job.steps_from);
-            let ended = record.steps.iter().filter(|s| matches!(s.state, StepState::Ended { .. })).count();
-            (ended as i64, self.wake(&job)?)
-        };
+        let (steps_recorded, wake) =
+            if job.version <= 2 { (0, None) } else { (self.count_steps(&job)?, self.wake(&job)?) };
         let payload = self.payload_now(&job, payload)?;
         Ok(Claimed {
             lease: Lease {

@@ -156,9 +156,16 @@ impl<'c> Db<'c> {
         self.all(sql!("graph_log"), [job.as_bytes()], row::event)
     }
 
-    /// What of the log a resumed run is given.
-    pub(crate) fn remembered(&self, job: JobId) -> Tried<Vec<Event>> {
-        self.all(sql!("remembered"), (job.as_bytes(), 0), row::event)
+    /// What of the log a resumed run is given, after a version.
+    pub(crate) fn remembered(&self, job: JobId, after: Version) -> Tried<Vec<Event>> {
+        self.all(sql!("remembered"), (job.as_bytes(), after), row::event)
+    }
+
+    /// How many steps and tools of a job are on record as ended.
+    pub(crate) fn count_steps(&self, job: &Job) -> Tried<i64> {
+        let counted =
+            self.one(sql!("count_steps"), (job.id.as_bytes(), job.steps_from), |r| Ok(r.get(0)?))?;
+        Ok(counted.unwrap_or_default())
     }
 
     /// The whole log of a job up to a version.

@@ -94,7 +94,7 @@ impl Failure {
 }
 
 /// Why a store could not be opened.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
     /// The file system cannot carry SQLite's locks.

@@ -92,11 +92,14 @@ impl Tx<'_, '_> {
     /// What already answers a wait.
     fn found(&self, job: &Job, wait: &Wait) -> Tried<Found> {
         if wait.waits_for == WaitFor::News {
-            return Ok(Found { news: news(&self.remembered(job.id)?, wait.since), ..Found::default() });
+            return Ok(Found {
+                news: news(&self.remembered(job.id, wait.since)?, wait.since),
+                ..Found::default()
+            });
         }
         let Some(name) = &wait.name else { return Ok(Found::default()) };
         let signal = if wait.waits_for == WaitFor::Signal && job.signals > 0 {
-            kept_signal(&self.remembered(job.id)?, name, job.steps_from)
+            kept_signal(&self.remembered(job.id, 0)?, name, job.steps_from)
         } else {
             None
         };
@@ -106,7 +109,7 @@ impl Tx<'_, '_> {
         };
         let denial = match &approval {
             Some(approval) if approval.status == ApprovalStatus::Denied => {
-                denial(&self.remembered(job.id)?, approval.id)
+                denial(&self.remembered(job.id, 0)?, approval.id)
             }
             _ => None,
         };

@@ -58,7 +58,7 @@ verbs! {
         read counts(cap: i64) -> Counts = |db, now| db.counts(cap);
         read events(wish: ReadEvents) -> Vec<Event> = |db, now| db.events(&wish);
         read at_version(wish: AtVersion) -> Option<Job> = |db, now| db.at_version(&wish);
-        read steps(id: JobId) -> Option<Recorded> = |db, now| db.steps(id);
+        read steps(wish: ReadSteps) -> Option<Recorded> = |db, now| db.steps(wish);
         read logs(wish: ReadLogs) -> Vec<LogLine> = |db, now| db.logs(&wish);
         read find_key(wish: FindKey) -> Option<Hold> = |db, now| db.find_key(&wish.scope, &wish.key, now);
     }

@@ -71,6 +71,7 @@ const SEARCHES: &[(&str, &str)] = &[
     ("events_newest", "SEARCH job_events USING INDEX job_events_version (job_id=? AND version<?)"),
     ("settled", "SEARCH job_events USING INDEX job_events_version (job_id=?)"),
     ("remembered", "SEARCH job_events USING INDEX job_events_version (job_id=? AND version>?)"),
+    ("count_steps", "SEARCH job_events USING INDEX job_events_version (job_id=? AND version>?)"),
     ("votes", "SEARCH job_events USING INDEX job_events_version (job_id=?)"),
     ("graph_events", "SEARCH job_events USING INDEX job_events_version (job_id=?)"),
     ("graph_log", "SEARCH job_events USING INDEX job_events_version (job_id=?)"),

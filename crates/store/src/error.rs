@@ -25,6 +25,9 @@ pub enum StoreError {
     /// Nothing happened: the store is closed, because its jobs move to another or in from there. The text says where.
     #[error("{0}; nothing was changed")]
     Closed(String),
+    /// Nothing happened, and nothing ever will: this place does not have the verb. Sending it again is of no use.
+    #[error("{0}; nothing was changed")]
+    Unsupported(String),
     /// Nothing happened: a stored value does not read back.
     #[error("{}does not read back and nothing was changed: {why}; run `windlass verify`", stored(.job.as_ref()))]
     Corrupt {
@@ -54,7 +57,7 @@ impl StoreError {
 
     /// Whether it says something about one request only: the store answers others as usual.
     pub const fn is_of_one_request(&self) -> bool {
-        matches!(self, Self::Busy(_) | Self::Corrupt { .. })
+        matches!(self, Self::Busy(_) | Self::Unsupported(_) | Self::Corrupt { .. })
     }
 }
 

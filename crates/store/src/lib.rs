@@ -100,7 +100,7 @@ pub trait Jobs: Send + Sync {
     /// Records that a step began or ended. The same end again is `Already`; another value is refused.
     async fn record_step(&self, request: RecordStep, now: Now) -> StoreResult<Result<HolderReply, Refusal>>;
     /// What a resumed run must not do again; none for an unknown job.
-    async fn steps(&self, request: JobId, now: Now) -> StoreResult<Option<Recorded>>;
+    async fn steps(&self, request: ReadSteps, now: Now) -> StoreResult<Option<Recorded>>;
     /// Cancels at once, or asks the holder to stop.
     async fn cancel(&self, request: Cancel, now: Now) -> StoreResult<Answer>;
     /// Sends a dead or cancelled job back to pending.

@@ -210,6 +210,22 @@ pub struct WriteLogs {
     pub lines: Vec<String>,
 }
 
+/// What is on record of a job.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadSteps {
+    /// Whose.
+    pub job: JobId,
+    /// Only what came after this version, at which an attempt of the job was claimed; 0 for everything.
+    pub after: Version,
+}
+
+impl ReadSteps {
+    /// Everything that is on record.
+    pub const fn all(job: JobId) -> Self {
+        Self { job, after: 0 }
+    }
+}
+
 /// Log lines to read.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadLogs {

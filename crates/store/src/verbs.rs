@@ -16,7 +16,7 @@ macro_rules! every_verb {
                 append(Append) -> Result<HolderReply, Refusal>;
                 progress(Progress) -> Result<HolderReply, Refusal>;
                 record_step(RecordStep) -> Result<HolderReply, Refusal>;
-                steps(JobId) -> Option<Recorded>;
+                steps(ReadSteps) -> Option<Recorded>;
                 cancel(Cancel) -> Answer;
                 redrive(Redrive) -> Answer;
                 seal(Seal) -> Answer;

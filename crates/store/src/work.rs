@@ -2,8 +2,8 @@
 
 use crate::{
     Append, Ask, Asked, BatchRefusal, ClaimMany, ClaimOne, Claimed, Enqueue, Enqueued, Extend, Extended,
-    Hints, HolderReply, JobView, Progress, PutWorker, ReadEvents, RecordStep, Settle, Store, StoreError,
-    StoreResult, WriteLogs,
+    Hints, HolderReply, JobView, Progress, PutWorker, ReadEvents, ReadSteps, RecordStep, Settle, Store,
+    StoreError, StoreResult, WriteLogs,
 };
 use async_trait::async_trait;
 use std::sync::Arc;
@@ -12,8 +12,8 @@ use windlass_core::{Answer, Event, Job, JobId, Name, Refusal, Status, Timestamp,
 
 /// Where a worker's jobs are. [`on`] makes one of any store.
 ///
-/// The verbs of a handler (steps, progress, notes, questions, children) are refused unless an implementation has them: a
-/// program that is run for a job over HTTP asks the server for them itself.
+/// The verbs of a handler (steps, progress, notes, questions, children) are [`StoreError::Unsupported`] unless an
+/// implementation has them: a program that is run for a job over HTTP asks the server for them itself.
 #[async_trait]
 pub trait Work: Send + Sync {
     /// Hands out jobs.
@@ -43,7 +43,7 @@ pub trait Work: Send + Sync {
         refused(request, "write log lines")
     }
     /// What earlier attempts left on record.
-    async fn steps(&self, request: JobId) -> StoreResult<Option<Recorded>> {
+    async fn steps(&self, request: ReadSteps) -> StoreResult<Option<Recorded>> {
         refused(request, "read steps")
     }
     /// Records a step.
@@ -99,7 +99,7 @@ impl From<Job> for Stands {
 }
 
 fn refused<R, T>(_request: R, verb: &str) -> StoreResult<T> {
-    Err(StoreError::Unavailable(format!("a worker that goes through a server cannot {verb} for its handler")))
+    Err(StoreError::Unsupported(format!("a worker that goes through a server cannot {verb} for its handler")))
 }
 
 /// A store as the place of a worker's jobs.
@@ -145,7 +145,7 @@ handed_on! {
     put_worker(PutWorker) -> Worker;
     remove_worker(Who) -> ();
     write_logs(WriteLogs) -> Result<(), Refusal>;
-    steps(JobId) -> Option<Recorded>;
+    steps(ReadSteps) -> Option<Recorded>;
     record_step(RecordStep) -> Result<HolderReply, Refusal>;
     progress(Progress) -> Result<HolderReply, Refusal>;
     append(Append) -> Result<HolderReply, Refusal>;

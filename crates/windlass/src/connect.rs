@@ -238,9 +238,11 @@ impl Place {
 
 #[cfg(feature = "sqlite")]
 async fn open_sqlite(path: String, migrate: bool) -> Result<Arc<dyn Store>> {
-    let open = move || windlass_sqlite::Options::new(path).create(migrate).open();
-    let opened = tokio::task::spawn_blocking(open).await.map_err(|e| Error::Open(e.to_string()))?;
-    Ok(Arc::new(opened.map_err(|e| Error::Open(e.to_string()))?))
+    let options = windlass_sqlite::Options::new(&path).create(migrate);
+    let opened = tokio::task::spawn_blocking(move || options.open()).await;
+    let opened =
+        opened.unwrap_or_else(|e| Err(windlass_sqlite::OpenError::Failed { path, why: e.to_string() }));
+    Ok(Arc::new(opened.map_err(|e| Error::Open(e.into()))?))
 }
 
 #[cfg(not(feature = "sqlite"))]
@@ -261,7 +263,7 @@ async fn open_postgres(builder: Builder) -> Result<Arc<dyn Store>> {
     if let Some(pool) = builder.pool {
         options = options.pool(pool);
     }
-    let opened = options.open().await.map_err(|e| Error::Open(e.to_string()))?;
+    let opened = options.open().await.map_err(|e| Error::Open(e.into()))?;
     Ok(Arc::new(opened))
 }
 

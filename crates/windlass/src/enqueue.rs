@@ -246,6 +246,7 @@ fn nothing_answered() -> windlass_store::StoreError {
 
 /// Among which jobs a key is unique.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum UniqueScope {
     /// Those of the same queue.
     Queue,

@@ -2,6 +2,7 @@
 
 use windlass_core::limits::Invalid;
 use windlass_core::{JobId, Refusal, Status};
+use windlass_engine::RunError;
 use windlass_store::{BatchRefusal, JobView, StoreError};
 
 /// Why a call of a client did not do what it was asked.
@@ -21,7 +22,7 @@ pub enum Error {
     },
     /// The store could not be opened.
     #[error("the store cannot be opened: {0}")]
-    Open(String),
+    Open(#[source] OpenError),
     /// A value is outside its limits. Nothing was written.
     #[error(transparent)]
     Invalid(#[from] Invalid),
@@ -56,11 +57,31 @@ pub enum Error {
         why: String,
     },
     /// The worker did not run.
-    #[error("{0}")]
-    Worker(String),
-    /// The caller's own transaction refused the statement.
-    #[error("the statement failed inside the transaction, roll it back: {0}")]
-    Transaction(String),
+    #[error(transparent)]
+    Worker(RunError),
+    /// A statement failed inside the caller's own transaction; roll it back. What the engine refuses there is
+    /// [`Error::Refused`] or [`Error::Batch`], as elsewhere.
+    #[error("the statement failed inside the transaction, roll it back: {message}")]
+    Transaction {
+        /// The SQLSTATE; none if the database did not answer.
+        sqlstate: Option<String>,
+        /// What the driver says.
+        message: String,
+    },
+}
+
+/// Why a store could not be opened, by the kind of store.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// A SQLite file.
+    #[cfg(feature = "sqlite")]
+    #[error(transparent)]
+    Sqlite(#[from] windlass_sqlite::OpenError),
+    /// A PostgreSQL database.
+    #[cfg(feature = "postgres")]
+    #[error(transparent)]
+    Postgres(#[from] windlass_postgres::OpenError),
 }
 
 impl From<Refusal> for Error {
@@ -85,6 +106,7 @@ impl Error {
 /// How a job ended that has no result: failed, timed out or cancelled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("job {job} is {status}: {message} ({code})")]
+#[non_exhaustive]
 pub struct Ended {
     /// Which job.
     pub job: JobId,

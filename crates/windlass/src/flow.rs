@@ -47,6 +47,7 @@ pub struct FlowJob<'f> {
 
 /// A flow that was started.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct StartedFlow {
     /// The job that waits for the others: cancel it and they are cancelled, wait for it and they have ended.
     pub id: JobId,

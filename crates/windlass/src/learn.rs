@@ -10,6 +10,9 @@ pub struct FirstJob;
 #[doc = include_str!("../../../docs/learn/retries.md")]
 pub struct Retries;
 
+#[doc = include_str!("../../../docs/learn/handlers.md")]
+pub struct Handlers;
+
 #[doc = include_str!("../../../docs/learn/steps.md")]
 pub struct Steps;
 

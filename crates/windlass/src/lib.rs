@@ -58,7 +58,8 @@
 //! lease, and what it had not recorded is done again. A worker that lost its lease changes nothing through Windlass any
 //! more; for your own writes use [`Context::fence`], or complete the job inside your own transaction.
 //!
-//! Features: `sqlite` (default), `postgres`, `sqlx` (its transactions; needs Rust 1.94), `otel` (OpenTelemetry). The memory store is always there.
+//! Features: `sqlite` (default), `postgres`, `sqlx` (its transactions; needs Rust 1.94), `otel` (OpenTelemetry), `redis`
+//! (leases shown in Redis too). The memory store is always there.
 
 mod approve;
 mod batch;
@@ -105,7 +106,7 @@ pub use connect::{Builder, connect};
 pub use context::Context;
 pub use enqueue::{Enqueue, EnqueueMany, Request, UniqueScope};
 pub use erase::Erase;
-pub use error::{Ended, Error, Result};
+pub use error::{Ended, Error, OpenError, Result};
 pub use events::Events;
 pub use flow::{Flow, FlowJob, StartedFlow};
 pub use job::Job;
@@ -123,6 +124,10 @@ pub use trigger::{Firing, NewTrigger, TriggerHandle};
 pub use tx::{EnqueueIn, EnqueueManyIn, Transaction};
 pub use watch::{Feed, Watch};
 pub use windlass_derive::Job;
+#[cfg(feature = "postgres")]
+pub use windlass_postgres::OpenError as PostgresOpenError;
+#[cfg(feature = "sqlite")]
+pub use windlass_sqlite::OpenError as SqliteOpenError;
 pub use worker::{HandlerEnd, OnUnreadable, Worker};
 
 pub use windlass_core::breaker::{Attempts, Breaker, Broken};
@@ -142,7 +147,8 @@ pub use windlass_core::{
     Token, Version, Wake, Who,
 };
 pub use windlass_engine::{
-    AskedFor, Attempt, BoxError, Handler, HandlerError, Health, Level, Policy, Shutdown, Then, TraceContext,
+    AskedFor, Attempt, BoxError, Handler, HandlerError, Health, Level, Policy, RunError, Shutdown, Then,
+    TraceContext,
 };
 pub use windlass_store::{
     ApprovalView, Archived, BatchRefusal, Enqueued, FeedEvent, JobView, Listed, Page, QueueState, Store,

@@ -110,6 +110,7 @@ pub enum Winner {
 
 /// A signal that won a race.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct Received {
     name: String,
     payload: Option<Payload>,

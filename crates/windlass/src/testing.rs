@@ -69,6 +69,7 @@ pub struct Rig {
 
 /// One attempt that was run.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Ran {
     /// Which job.
     pub id: JobId,
@@ -82,6 +83,7 @@ pub struct Ran {
 
 /// A job that was enqueued, with its payload as the type it came from.
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Sent<J> {
     /// The job as it was enqueued.
     pub job: J,

@@ -7,12 +7,14 @@ use crate::enqueue::{Enqueue, EnqueueMany, Request, finish_all};
 use crate::error::{Error, Result};
 use crate::value::encode;
 use futures_util::future::BoxFuture;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+#[cfg(feature = "sqlx")]
+use sqlx::postgres::PgDatabaseError;
 use std::future::IntoFuture;
 use std::sync::atomic::Ordering;
 use windlass_core::enqueue::check_size;
 use windlass_core::unique::{Policy, Scope};
-use windlass_core::{Invalid, NewJob, Refusal, RunAt, Status};
+use windlass_core::{Invalid, JobId, NewJob, Refusal, RunAt, Status};
 use windlass_engine::HandlerError;
 use windlass_store::fresh::wall_clock;
 use windlass_store::{BatchRefusal, Enqueued};
@@ -43,20 +45,61 @@ mod sealed {
 /// A statement that the database refused, or did not answer.
 #[derive(Debug)]
 pub struct Refused {
-    /// Its SQLSTATE; empty if there was no answer.
-    code: String,
+    /// None if there was no answer.
+    sqlstate: Option<String>,
     message: String,
+    /// JSON where the SQL API refused; see [`Reason`].
+    detail: Option<String>,
 }
 
 impl Refused {
     fn silent(message: String) -> Self {
-        Self { code: String::new(), message }
+        Self { sqlstate: None, message, detail: None }
+    }
+
+    /// What the SQL API says about its refusal, if it was that which refused.
+    fn reason(&self) -> Option<Reason> {
+        self.sqlstate.as_ref().filter(|state| state.starts_with("WL"))?;
+        serde_json::from_str(self.detail.as_ref()?).ok()
     }
 }
 
 impl From<Refused> for Error {
-    fn from(Refused { code, message }: Refused) -> Self {
-        Self::Transaction(if code.is_empty() { message } else { format!("{message} ({code})") })
+    fn from(Refused { sqlstate, message, .. }: Refused) -> Self {
+        Self::Transaction { sqlstate, message }
+    }
+}
+
+/// Why the SQL API refused: DETAIL of its errors, whose code is that of the engine's refusal.
+#[derive(Deserialize)]
+struct Reason {
+    code: String,
+    #[serde(default)]
+    index: usize,
+    id: JobId,
+    status: Option<Status>,
+    waiting: Option<i64>,
+}
+
+impl Reason {
+    /// The engine's refusal; `jobs` are those of the request.
+    fn refusal(&self, jobs: &[NewJob]) -> Option<Refusal> {
+        Some(match self.code.as_str() {
+            "not_found" => Refusal::NotFound,
+            "job_finished" => Refusal::Finished(self.status?),
+            "not_leased" => Refusal::NotLeased(self.status?),
+            "lease_expired" => Refusal::Expired,
+            "lease_mismatch" => Refusal::Mismatch,
+            "job_exists" => Refusal::JobExists,
+            "parent_not_found" => Refusal::ParentNotFound(self.id),
+            "flow_not_open" => Refusal::FlowNotOpen,
+            "lane_full" => {
+                let facts = &jobs.get(self.index)?.facts;
+                let (queue, key) = (facts.queue.clone(), facts.key.clone()?);
+                Refusal::LaneFull { queue, key, waiting: self.waiting? }
+            }
+            _ => return None,
+        })
     }
 }
 
@@ -82,13 +125,17 @@ const NOTHING: &str = "the database answered nothing";
 
 fn told(error: &tokio_postgres::Error) -> Refused {
     match error.as_db_error() {
-        Some(said) => Refused { code: said.code().code().to_owned(), message: said.message().to_owned() },
+        Some(said) => Refused {
+            sqlstate: Some(said.code().code().to_owned()),
+            message: said.message().to_owned(),
+            detail: said.detail().map(str::to_owned),
+        },
         None => Refused::silent(error.to_string()),
     }
 }
 
 fn nothing() -> Error {
-    Error::Transaction(NOTHING.to_owned())
+    Refused::silent(NOTHING.to_owned()).into()
 }
 
 #[cfg(feature = "sqlx")]
@@ -107,12 +154,16 @@ impl sealed::Ask for sqlx::PgConnection {
             for param in params {
                 query = query.bind(param);
             }
-            query.fetch_one(self).await.map_err(|e| match e.as_database_error() {
-                Some(said) => Refused {
-                    code: said.code().unwrap_or_default().into_owned(),
-                    message: said.message().to_owned(),
-                },
-                None => Refused::silent(e.to_string()),
+            query.fetch_one(self).await.map_err(|e| {
+                let said = e.as_database_error().and_then(|e| e.try_downcast_ref::<PgDatabaseError>());
+                match said {
+                    Some(said) => Refused {
+                        sqlstate: Some(said.code().to_owned()),
+                        message: said.message().to_owned(),
+                        detail: said.detail().map(str::to_owned),
+                    },
+                    None => Refused::silent(e.to_string()),
+                }
             })
         })
     }
@@ -286,34 +337,19 @@ async fn send_in<X: Transaction>(
     serde_json::from_str(&answer).map_err(|_| nothing())
 }
 
-/// What a refusal of the database means, where the library has a word for it.
+/// What a refusal of the database means, where the engine has a word for it.
 fn refusal(jobs: &[NewJob], refused: Refused) -> Error {
-    let parent = jobs.iter().enumerate().find_map(|(n, job)| job.facts.parent_id.map(|id| (n, id)));
-    let refusal = |index, refusal| Error::Batch(BatchRefusal { index, refusal });
-    match (refused.code.as_str(), parent) {
-        ("WL006", Some((index, parent))) if refused.message.contains(&parent.to_string()) => {
-            refusal(index, Refusal::ParentNotFound(parent))
-        }
-        ("WL015", _) => {
-            let full = jobs.iter().enumerate().find(|(_, job)| refused.message.contains(&job.id.to_string()));
-            // `lane_full: 5 jobs of key …`
-            let waiting = refused.message.split_whitespace().nth(1).and_then(|n| n.parse().ok());
-            match (
-                full.and_then(|(index, job)| Some((index, &job.facts.queue, job.facts.key.as_ref()?))),
-                waiting,
-            ) {
-                (Some((index, queue, key)), Some(waiting)) => {
-                    let (queue, key) = (queue.clone(), key.clone());
-                    refusal(index, Refusal::LaneFull { queue, key, waiting })
-                }
-                _ => refused.into(),
-            }
-        }
-        ("WL012", _) => {
-            let index = jobs.iter().position(|job| refused.message.contains(&job.id.to_string()));
-            refusal(index.unwrap_or_default(), Refusal::JobExists)
-        }
-        _ => refused.into(),
+    match refused.reason().and_then(|reason| Some((reason.index, reason.refusal(jobs)?))) {
+        Some((index, refusal)) => BatchRefusal { index, refusal }.into(),
+        None => refused.into(),
+    }
+}
+
+/// What a handler is told of a refusal: a lease that is lost has the engine's code for it.
+fn lost(refused: Refused) -> HandlerError {
+    match refused.reason().and_then(|reason| reason.refusal(&[])) {
+        Some(refusal) => HandlerError::retry(&refusal).code(refusal.code()),
+        None => Error::from(refused).into(),
     }
 }
 
@@ -366,7 +402,8 @@ fn json(value: &impl Serialize) -> String {
 impl<S: Send + Sync + 'static> Context<S> {
     /// Completes the job inside the handler's own transaction: what the handler writes there and the completion commit
     /// together, so the effect happens exactly once. The lease is checked, and the job stays locked until the end of the
-    /// transaction; a handler that lost its lease gets an error here, and rolls back.
+    /// transaction; a handler that lost its lease gets an error here, and rolls back. Its code says why: `lease_expired`,
+    /// `lease_mismatch`, `not_leased`, `job_finished` or `not_found`.
     ///
     /// Commit, then return the same output. A handler that returns without having committed is tried again.
     ///
@@ -395,20 +432,21 @@ impl<S: Send + Sync + 'static> Context<S> {
         let result = String::from_utf8_lossy(result.as_bytes()).into_owned();
         let params = vec![Some(self.id().to_string()), Some(self.lease_token().to_text()), Some(result)];
         self.attempt.lock_by_handler();
-        tx.ask(self.client.sql(COMPLETE), params).await.map_err(Error::from)?;
+        tx.ask(self.client.sql(COMPLETE), params).await.map_err(lost)?;
         self.completed.store(true, Ordering::Release);
         Ok(())
     }
 
     /// Checks the lease inside the handler's own transaction, and keeps the job locked until its end: what is written there
-    /// is written by the one who holds the job, or not at all. Answers the fence.
+    /// is written by the one who holds the job, or not at all. Answers the fence; refuses with the codes of
+    /// [`complete_in`](Context::complete_in).
     pub async fn assert_lease<X: Transaction>(&self, tx: &mut X) -> Result<i64, HandlerError> {
         if self.attempt.is_replay() {
             return Err(self.attempt.stand_still().await);
         }
         let params = vec![Some(self.id().to_string()), Some(self.lease_token().to_text())];
         self.attempt.lock_by_handler();
-        tx.ask(self.client.sql(ASSERT_LEASE), params).await.map_err(Error::from)?;
+        tx.ask(self.client.sql(ASSERT_LEASE), params).await.map_err(lost)?;
         Ok(self.fence())
     }
 }
@@ -425,4 +463,38 @@ pub(crate) async fn check_committed<S>(ctx: &Context<S>) -> Result<(), HandlerEr
     let message = "the handler returned, and the transaction that complete_in was given is not committed; commit it before \
                    you return";
     Err(HandlerError::retry(message).code("not_committed"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DETAIL of the SQL API becomes the refusal with that code; what another trigger raises does not.
+    #[test]
+    fn a_refusal_of_the_sql_api_is_the_engines() {
+        let id = windlass_store::fresh::job_id();
+        let refused = |state: &str, detail: serde_json::Value| Refused {
+            sqlstate: Some(state.to_owned()),
+            message: "no".to_owned(),
+            detail: Some(detail.to_string()),
+        };
+        for code in [
+            "not_found",
+            "job_finished",
+            "not_leased",
+            "lease_expired",
+            "lease_mismatch",
+            "job_exists",
+            "parent_not_found",
+            "flow_not_open",
+        ] {
+            let detail = serde_json::json!({ "code": code, "id": id, "status": "failed" });
+            let reason = refused("WL005", detail.clone()).reason().unwrap();
+            assert_eq!(reason.refusal(&[]).unwrap().code(), code);
+            assert_eq!(lost(refused("WL005", detail.clone())).error_code(), code);
+            assert_eq!(lost(refused("P0001", detail)).error_code(), "failed");
+        }
+        let told = refusal(&[], refused("23505", serde_json::json!("Key (id)=(1) already exists.")));
+        assert_eq!(told, Error::Transaction { sqlstate: Some("23505".to_owned()), message: "no".to_owned() });
+    }
 }

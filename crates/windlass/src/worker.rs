@@ -391,6 +391,13 @@ impl<S: Send + Sync + 'static> Worker<S> {
         self.with(|worker| worker.cancel_grace(grace))
     }
 
+    /// How often an idle worker looks for jobs that nobody told it of, every second unless said otherwise; from 20 ms to a
+    /// day. A store tells of jobs as they come, and [`Client::nudge`] of those of a transaction of your own: this is for
+    /// what was enqueued without a word, such as by SQL, and for words that were lost.
+    pub fn poll_every(self, pause: Duration) -> Self {
+        self.with(|worker| worker.poll_every(pause))
+    }
+
     /// Whether it also leads, for programs without a server: fires schedules (see [`Client::schedule`]) and does all else that
     /// one process does for all, as stats, seals and retention, but sends to no subscription and knows no archive. Of all that
     /// would, one does at a time, servers before workers, and another takes over within ten seconds.
@@ -517,7 +524,7 @@ impl From<RunError> for Error {
     fn from(error: RunError) -> Self {
         match error {
             RunError::Invalid(invalid) => Self::Invalid(invalid),
-            other => Self::Worker(other.to_string()),
+            other => Self::Worker(other),
         }
     }
 }

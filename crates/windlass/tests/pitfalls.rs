@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use support::{Add, Task, task};
 use windlass::testing::Rig;
-use windlass::{Context, HandlerError, InDoubt, JobId, Refusal, Status, Worker};
+use windlass::{Backoff, Context, HandlerError, InDoubt, JobId, Refusal, Status, Worker};
 
 type Count = Arc<AtomicUsize>;
 
@@ -221,6 +221,21 @@ async fn details_of_a_failure_read_back_typed() {
     assert_eq!(ended.details::<u32>(), None);
 }
 
+/// Waits for as long as there is, in the way that the job names.
+async fn longest_wait(job: Task, ctx: Context) -> Result<String, HandlerError> {
+    match job.text.as_str() {
+        "snooze" => Err(HandlerError::snooze(Duration::MAX)),
+        "retry_after" => Err(HandlerError::retry_after(Duration::MAX, "not today")),
+        "rate_limited" => Err(HandlerError::rate_limited(Duration::MAX)),
+        "sleep" => ctx.sleep("long", Duration::MAX).await.map(|()| String::new()),
+        "race" => ctx.race().timer(Duration::MAX).await.map(|winner| format!("{winner:?}")),
+        _ => {
+            let step = ctx.step("step", || async { Ok::<_, HandlerError>("in time".to_owned()) });
+            step.timeout(Duration::MAX).retry(Backoff::default(), 1).await
+        }
+    }
+}
+
 /// (library) Two handlers of one kind are an error before anything runs, and nothing is too long for a duration.
 #[tokio::test]
 async fn what_a_worker_is_given_is_checked_when_it_starts() {
@@ -256,6 +271,31 @@ async fn what_a_worker_is_given_is_checked_when_it_starts() {
         client.cancel(id).force_after(Duration::MAX).await.unwrap();
     };
     longest.run_until(waits).await.unwrap();
+    let worker = Worker::new(client.clone()).queue("tasks", 4).poll_every(Duration::MAX).handle(longest_wait);
+    let waits = async {
+        for what in ["snooze", "retry_after", "sleep", "race", "step", "rate_limited"] {
+            let id = client.enqueue(task(what)).await.unwrap().id;
+            let status = async || client.job(id).await.unwrap().unwrap().job.status;
+            if what == "step" {
+                assert_eq!(client.wait::<Task>(id).await.unwrap(), "in time");
+                continue;
+            }
+            let expected = match what {
+                "sleep" | "race" => Status::Waiting,
+                "retry_after" => Status::Retry,
+                _ => Status::Pending,
+            };
+            let ended = async {
+                while client.job(id).await.unwrap().unwrap().job.attempt == 0 || status().await != expected {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            let ended = tokio::time::timeout(Duration::from_secs(30), ended).await;
+            assert!(ended.is_ok(), "{what}: {:?}", client.job(id).await.unwrap().unwrap().job);
+            client.cancel(id).await.unwrap();
+        }
+    };
+    worker.run_until(waits).await.unwrap();
     let late = client.enqueue(Add(1, 2)).delay(Duration::MAX).await.unwrap();
     assert_eq!(client.job(late.id).await.unwrap().unwrap().job.status, Status::Pending);
     assert!(!matches!(client.signal(id, "s", ()).await, Err(windlass::Error::Refused(Refusal::NotFound))));

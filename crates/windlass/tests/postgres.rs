@@ -13,7 +13,7 @@ use support::{Add, Task, task};
 use tokio::sync::Mutex;
 use windlass::{
     Backoff, Client, Context, Enqueue, Error, Full, HandlerError, JobId, LaneMode, LaneRule, Lanes,
-    QueueLimits, Status, Timestamp, UniquePolicy, UniqueScope, Worker,
+    OpenError, PostgresOpenError, QueueLimits, Status, Timestamp, UniquePolicy, UniqueScope, Worker,
 };
 
 /// Runs a test that waits, on as many threads as a server would have.
@@ -301,7 +301,7 @@ fn a_write_and_the_completion_commit_together() {
     });
 }
 
-/// A worker that lost its lease can commit nothing.
+/// A worker that lost its lease can commit nothing, and its handler matches on why.
 #[test]
 fn who_lost_the_lease_is_refused_inside_the_transaction() {
     wait_for(async {
@@ -315,17 +315,29 @@ fn who_lost_the_lease_is_refused_inside_the_transaction() {
                 client.cancel(ctx.id()).force().await?;
                 let mut sqlx = sqlx::PgConnection::connect(&url).await?;
                 let mut tx = sqlx.begin().await?;
-                let refused = ctx.complete_in(&mut tx, &"late").await.unwrap_err().to_string();
-                tell.send(refused).unwrap();
+                tell.send(ctx.complete_in(&mut tx, &"late").await.unwrap_err()).unwrap();
+                let mut db = hand(&url).await;
+                let mut tx = db.transaction().await?;
+                tell.send(ctx.assert_lease(&mut tx).await.unwrap_err()).unwrap();
+                // Any other failure keeps its SQLSTATE.
+                let aborted = client.enqueue(task("late")).in_tx(&mut tx).await.unwrap_err();
+                assert!(
+                    matches!(&aborted, Error::Transaction { sqlstate: Some(state), .. } if state == "25P02")
+                );
+                tell.send(HandlerError::permanent("seen").code("seen")).unwrap();
                 Err::<String, _>(HandlerError::retry("refused"))
             }
         };
         let id = client.enqueue(task("")).await.unwrap().id;
         let worker = Worker::new(client.clone()).queue("tasks", 1).handle(handler);
-        let mut refused = None;
-        worker.run_until(async { refused = told.recv().await }).await.unwrap();
-        let refused = refused.unwrap();
-        assert!(refused.contains("WL007") && refused.contains("cancelled"), "{refused}");
+        let mut codes = Vec::new();
+        let all = async {
+            for _ in 0..3 {
+                codes.push(told.recv().await.unwrap().error_code().to_owned());
+            }
+        };
+        worker.run_until(all).await.unwrap();
+        assert_eq!(codes, ["job_finished", "job_finished", "seen"]);
         assert_eq!(client.job(id).await.unwrap().unwrap().job.status, Status::Cancelled);
     });
 }
@@ -425,7 +437,9 @@ fn another_schema_and_no_migration() {
     wait_for(async {
         let (url, _database) = database().await;
         let unmade = Client::builder(&url).schema("jobs").migrate(false).connect().await.unwrap_err();
-        assert!(matches!(unmade, Error::Open(_)), "{unmade}");
+        let old =
+            matches!(unmade, Error::Open(OpenError::Postgres(PostgresOpenError::OldSchema { found: 0, .. })));
+        assert!(old, "{unmade}");
         let client = Client::builder(&url).schema("jobs").pool(3).connect().await.unwrap();
         let mut db = hand(&url).await;
         let mut tx = db.transaction().await.unwrap();
@@ -480,7 +494,7 @@ fn the_examples_that_need_a_server() {
     let expected = "after the rollback: job is not there\nbefore the commit: job is not there\n\
                     after the commit: job is there\norder 2 is shipped\n";
     assert_eq!(said, expected);
-    support::is_shop(&support::run("shop", &url));
+    support::is_trip(&support::run("saga", &url));
     let said = support::run("exactly_once", &url);
     let expected = "attempt 1: 500 cents, not committed yet\nattempt 2: 500 cents, not committed yet\n\
                     the balance is 500\n";

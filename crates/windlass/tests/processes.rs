@@ -294,7 +294,7 @@ on_both_stores! {
         assert_eq!(client.wait::<Task>(id).await.unwrap(), "ship pack charge");
         stop(new);
         assert_eq!(site.effects(), ["charge", "wrap", "weigh", "ship", "pack"]);
-        let recorded = client.store().steps(id, None).await.unwrap().unwrap();
+        let recorded = client.store().steps(windlass_store::ReadSteps::all(id), None).await.unwrap().unwrap();
         assert_eq!(recorded.steps.len(), 5, "nothing of the old version was lost");
     }
 }

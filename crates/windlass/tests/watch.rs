@@ -1,8 +1,11 @@
 //! Watching one job and tailing the feed: nothing missed, nothing repeated, and idle watchers cost nothing.
 
+#[path = "support/probe.rs"]
+mod probe;
 mod support;
 
 use futures_util::{StreamExt, TryStreamExt};
+use probe::Probe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -37,6 +40,31 @@ async fn a_watch_gives_what_was_and_what_comes_and_ends_with_the_job() {
         let refused = none.next().await.unwrap().unwrap_err();
         assert_eq!(refused.refusal(), Some(&Refusal::NotFound));
         assert!(none.next().await.is_none());
+    }
+}
+
+/// (library) Who waits for one job reads nobody's payloads: not of those that the feed tells of besides.
+#[tokio::test]
+async fn a_wait_reads_no_payloads() {
+    for place in places().await {
+        let (probe, client) = Probe::around(&place.client);
+        let head = client.feed_head().await.unwrap();
+        let id = client.enqueue(Add(1, 2)).await.unwrap().id;
+        let (ended, ()) = tokio::join!(client.wait::<Add>(id), async {
+            while probe.asked("feed").is_empty() {
+                place.client.enqueue(Add(3, 4)).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            client.cancel(id).await.unwrap();
+        });
+        assert!(matches!(ended, Err(windlass::Error::Ended(_))), "{ended:?}");
+        for read in probe.asked("feed") {
+            assert!(read.contains("payloads: false"), "{}: {read}", place.what);
+        }
+        // Who tails the feed asks for them.
+        let feed = client.feed(head);
+        let _first: Vec<_> = feed.take(1).try_collect().await.unwrap();
+        assert!(probe.asked("feed").last().unwrap().contains("payloads: true"));
     }
 }
 

@@ -126,7 +126,7 @@ impl Twins {
         self.tells("job", view.is_some());
         let stood = both!(self, at_version, AtVersion { job, version });
         self.tells("at_version", stood.is_some());
-        both!(self, steps, job);
+        both!(self, steps, ReadSteps { job, after: version });
         both!(self, events, ReadEvents { job, after: version, limit: 3, newest_first: version % 2 == 0 });
         both!(self, logs, ReadLogs { job, after: 0, limit: 10 });
         both!(self, queues, version);

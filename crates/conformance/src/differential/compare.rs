@@ -4,7 +4,9 @@ use super::twins::{Twins, both, same};
 use crate::{name, time, who};
 use proptest::test_runner::TestCaseError;
 use windlass_core::{AuditEntry, Filter, Status};
-use windlass_store::{List, ListApprovals, Listed, ReadArchive, ReadAudit, ReadEvents, ReadLogs, Store};
+use windlass_store::{
+    List, ListApprovals, Listed, ReadArchive, ReadAudit, ReadEvents, ReadLogs, ReadSteps, Store,
+};
 
 /// Compares rows, logs, lists, approvals, audit and what surrounds them.
 pub async fn everything(twins: &mut Twins) -> Result<(), TestCaseError> {
@@ -42,7 +44,7 @@ async fn jobs(twins: &mut Twins) -> Result<(), TestCaseError> {
     for job in ids {
         both!(twins, job, job);
         both!(twins, events, ReadEvents { job, after: 0, limit: 1_000, newest_first: false });
-        both!(twins, steps, job);
+        both!(twins, steps, ReadSteps::all(job));
         both!(twins, logs, ReadLogs { job, after: 0, limit: 1_000 });
         both!(twins, approvals, ListApprovals { job: Some(job), limit: 100, ..ListApprovals::default() });
     }

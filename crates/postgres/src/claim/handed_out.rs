@@ -9,7 +9,7 @@ use crate::error::{Failure, Tried};
 use crate::row::Columns;
 use tokio_postgres::Row;
 use windlass_core::decide::{Claim, Command, decide};
-use windlass_core::step::{self, StepState};
+use windlass_core::step;
 use windlass_core::{
     Actor, Event, EventKind, Facts, Job, JobId, Lease, Metadata, Payload, Timestamp, Token, Version, Wake,
 };
@@ -109,9 +109,7 @@ impl Db<'_> {
         let (steps_recorded, wake) = if job.version <= 2 {
             (0, None)
         } else {
-            let record = step::recorded(&self.remembered(job.id).await?, job.steps_from);
-            let ended = record.steps.iter().filter(|s| matches!(s.state, StepState::Ended { .. })).count();
-            (ended as i64, self.wake(&job).await?)
+            (self.count_steps(&job).await?, self.wake(&job).await?)
         };
         let payload = self.payload_now(&job, payload).await?;
         Ok(Claimed {

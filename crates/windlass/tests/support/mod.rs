@@ -77,6 +77,14 @@ pub fn is_shop(said: &str) {
     assert_eq!(lines, wanted, "{said}");
 }
 
+/// What the saga prints, on any store.
+pub fn is_trip(said: &str) {
+    let booked = "booked a flight to Lisbon and a car\n";
+    let undone =
+        "given back: a car\ngiven back: a flight to Ghent\nthe hotel is full Some(Full { rooms: 0 })\n";
+    assert!(said.contains(booked) && said.ends_with(undone), "{said}");
+}
+
 /// What an example prints on a store of its own.
 pub fn run(name: &str, url: &str) -> String {
     let output =
