@@ -44,6 +44,7 @@ async fn sent(client: &Client, text: &str) -> JobId {
 }
 
 /// Ends jobs in every way, and sees each undone once.
+#[allow(clippy::unwrap_used, reason = "the body of tests")]
 async fn every_end(client: Client, prompt: Option<&tokio_postgres::Client>) {
     let books = Books::default();
     let worker = Worker::new(client.clone()).state(books.clone()).queue("tasks", 8);
