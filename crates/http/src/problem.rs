@@ -23,7 +23,7 @@ struct Inner {
     detail: String,
     more: Map<String, Value>,
     headers: Vec<(HeaderName, HeaderValue)>,
-    /// Set when the store failed.
+    /// Set when the store failed and nothing was changed.
     of_store: Option<Why>,
 }
 
@@ -177,7 +177,9 @@ impl From<StoreError> for Problem {
                 format!("nothing was changed; {}; then send it again", why.advice()),
             )
         };
-        problem.0.of_store = (!error.is_of_one_request()).then_some(why);
+        // A change that may have happened is no change that was refused: a commit whose standby is stuck ends like this.
+        let is_refusal = !error.is_of_one_request() && !error.is_unknown();
+        problem.0.of_store = is_refusal.then_some(why);
         problem.header(header::RETRY_AFTER, "1")
     }
 }

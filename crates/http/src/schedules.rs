@@ -204,7 +204,7 @@ async fn wanted(call: &Call) -> Result<(PutSchedule, Option<ScheduleState>), Pro
     call.who.check_queue(&schedule.job.queue)?;
     let before = call.store().schedule(name.clone(), None).await?;
     if let Some(state) = &before {
-        call.who.check_queue(&state.schedule.job.queue)?;
+        call.who.check_sees(&state.schedule.job.queue)?;
     }
     Ok((PutSchedule { name, schedule, expected_version, actor: call.actor() }, before))
 }

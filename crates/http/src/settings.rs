@@ -193,7 +193,10 @@ impl SettingsShape {
 
 /// `GET /v1/settings`
 pub(crate) async fn settings(call: Call) -> Reply {
-    ok(&SettingsShape::of(call.store().settings((), None).await?))
+    let mut state = call.store().settings((), None).await?;
+    // A rule that names a queue says that there is one.
+    state.settings.retention.retain(|rule| rule.queue.as_ref().is_none_or(|queue| call.who.sees(queue)));
+    ok(&SettingsShape::of(state))
 }
 
 /// `PUT /v1/settings`

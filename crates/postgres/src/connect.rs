@@ -3,6 +3,8 @@
 use crate::db::Boxed;
 use deadpool_postgres::Connect;
 use std::future::poll_fn;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Client, Config, Error};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -13,7 +15,11 @@ const UNCONFIRMED: &str = "SyncRepWaitForLSN";
 
 /// Connects, and ends a connection whose commit was not confirmed: to its caller the answer is lost then, which is what
 /// it has to know.
-pub(crate) struct Connector(pub(crate) MakeRustlsConnect);
+pub(crate) struct Connector {
+    pub(crate) tls: MakeRustlsConnect,
+    /// How many commits were not confirmed since one was.
+    pub(crate) unconfirmed: Arc<AtomicU64>,
+}
 
 impl Connect for Connector {
     #[expect(
@@ -21,13 +27,14 @@ impl Connect for Connector {
         reason = "the pool holds the task's handle and ends it with its client"
     )]
     fn connect(&self, config: &Config) -> Boxed<'_, Result<(Client, JoinHandle<()>), Error>> {
-        let (config, tls) = (config.clone(), self.0.clone());
+        let (config, tls, unconfirmed) = (config.clone(), self.tls.clone(), Arc::clone(&self.unconfirmed));
         Box::pin(async move {
             let (client, mut connection) = config.connect(tls).await?;
             let driven = async move {
                 while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
                     match message {
                         Ok(AsyncMessage::Notice(notice)) if notice.routine() == Some(UNCONFIRMED) => {
+                            unconfirmed.fetch_add(1, Ordering::Relaxed);
                             tracing::warn!(%notice, "a commit was not confirmed by the standby; its outcome is unknown");
                             return;
                         }

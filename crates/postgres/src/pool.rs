@@ -46,6 +46,20 @@ const RENEWALS: usize = 2;
 /// How long a renewal may take: a lease is short, and another connection may do better.
 const RENEWAL_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// A renewal does not wait for a standby, so that a stuck one ends no lease. One that is lost in a failover is a lease, or a
+/// term, that ends earlier than its holder was told; the attempt and the epoch fence its holder then, as ever.
+const RENEWAL_COMMITS: &str = "; SET LOCAL synchronous_commit = local";
+/// After a commit that no standby confirmed: makes a commit wait for the standby even if its transaction writes nothing. A
+/// repeat that finds its work done would else be told that it is safe.
+const WAITS_FOR_STANDBY: &str = "; SELECT pg_logical_emit_message(true, 'windlass', ''::text)";
+
+/// How a transaction begins.
+struct Begin {
+    sql: String,
+    /// Commits that no standby had confirmed then.
+    unconfirmed: u64,
+}
+
 /// A verb whose answer is kept for it. What runs transactions is made once, and not for each of a hundred verbs.
 type Verb<'v> = dyn for<'t> Fn(&'t Tx<'t>) -> Boxed<'t, Tried<()>> + Send + Sync + 'v;
 
@@ -84,6 +98,8 @@ pub(crate) struct Connections {
     lock_waits: Semaphore,
     /// How many of them ended with what they waited for.
     lock_waits_ended: AtomicU64,
+    /// How many commits no standby confirmed since one was confirmed.
+    unconfirmed: Arc<AtomicU64>,
     timeout: Duration,
     pub(crate) texts: Arc<Texts>,
     pub(crate) wakeups: Wakeups,
@@ -120,12 +136,14 @@ impl Connections {
         feed_steps: Steps,
     ) -> Result<Self, OpenError> {
         let texts = Arc::new(texts);
+        let unconfirmed = Arc::default();
         Ok(Self {
-            work: pool(&route, size, &texts)?,
-            reads: pool(&route, (size / 4).clamp(2, 8), &texts)?,
-            renewals: pool(&route, RENEWALS, &texts)?,
+            work: pool(&route, size, &texts, &unconfirmed)?,
+            reads: pool(&route, (size / 4).clamp(2, 8), &texts, &unconfirmed)?,
+            renewals: pool(&route, RENEWALS, &texts, &unconfirmed)?,
             lock_waits: Semaphore::new((size / 2).max(1)),
             lock_waits_ended: AtomicU64::new(0),
+            unconfirmed,
             timeout,
             texts,
             wakeups: Wakeups::default(),
@@ -138,8 +156,29 @@ impl Connections {
         Ok(self.work.get().await?)
     }
 
+    /// Begins a transaction that writes.
+    fn begin(&self, purpose: Purpose, lock_timeout: Duration) -> Begin {
+        let mut sql = self.begin_as("BEGIN", purpose, lock_timeout);
+        let unconfirmed = self.unconfirmed.load(Ordering::Relaxed);
+        if purpose == Purpose::Renewal {
+            sql.push_str(RENEWAL_COMMITS);
+        } else if unconfirmed > 0 {
+            sql.push_str(WAITS_FOR_STANDBY);
+        }
+        Begin { sql, unconfirmed }
+    }
+
+    /// A transaction has committed. If it waited for the standby, the standby is back.
+    fn committed(&self, begin: &Begin, purpose: Purpose) {
+        if begin.unconfirmed > 0 && purpose != Purpose::Renewal {
+            // Not if another commit was left unconfirmed meanwhile.
+            let (seen, none) = (begin.unconfirmed, 0);
+            let _ = self.unconfirmed.compare_exchange(seen, none, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
     /// Statistics can make a claim look dear enough to be compiled, each time anew, which takes longer than to run it.
-    fn begin(&self, begin: &str, purpose: Purpose, lock_timeout: Duration) -> String {
+    fn begin_as(&self, begin: &str, purpose: Purpose, lock_timeout: Duration) -> String {
         let timeout =
             if purpose == Purpose::Renewal { self.timeout.min(RENEWAL_TIMEOUT) } else { self.timeout };
         let (ms, lock_ms) = (timeout.as_millis(), lock_timeout.min(timeout / 3).as_millis().max(1));
@@ -192,7 +231,7 @@ impl Connections {
         read: &(dyn for<'c> Fn(&'c Db<'c>) -> Boxed<'c, Tried<()>> + Send + Sync),
     ) -> Tried<()> {
         let mut lent = Lent::from(&self.reads).await?;
-        let begin = self.begin("BEGIN READ ONLY", Purpose::Work, self.timeout);
+        let begin = self.begin_as("BEGIN READ ONLY", Purpose::Work, self.timeout);
         let db = self.db(&lent)?;
         let (begun, found) = tokio::join!(biased; db.send(&begin), read(&db));
         let end = begun.and(found);
@@ -237,12 +276,12 @@ impl Connections {
             Purpose::Merged => LOCK_MERGED,
             Purpose::Renewal => LOCK_AT_FIRST,
         };
-        let begin = self.begin("BEGIN", purpose, locks);
+        let begin = self.begin(purpose, locks);
         for _ in 1..TRIES {
             let mut lent = self.lend(purpose).await?;
             let db = self.db(&lent)?;
             let (begun, done, ended) =
-                tokio::join!(biased; db.send(&begin), statement(&db), db.send("COMMIT"));
+                tokio::join!(biased; db.send(&begin.sql), statement(&db), db.send("COMMIT"));
             let end = begun.map_err(Failure::without_begin).and(done).and_then(|t| ended.map(|()| t));
             match end.map_err(|failure| self.noted(failure, lent.since).after_commit()) {
                 Err(lost @ Failure::Unknown(_)) => return Err(lost),
@@ -250,7 +289,12 @@ impl Connections {
                     lent.give_back();
                     match end {
                         Err(failure) if failure.is_passing() => {}
-                        end => return end,
+                        end => {
+                            if end.is_ok() {
+                                self.committed(&begin, purpose);
+                            }
+                            return end;
+                        }
                     }
                 }
             }
@@ -349,7 +393,7 @@ impl Connections {
         now: Now,
         verb: &Verb<'_>,
     ) -> Tried<()> {
-        let begin = self.begin("BEGIN", purpose, locks);
+        let begin = self.begin(purpose, locks);
         for _ in 1..TRIES {
             match self.once(purpose, &begin, now, verb).await {
                 Err(failure) if failure.is_passing() => {}
@@ -359,17 +403,18 @@ impl Connections {
         Err(Failure::Raced)
     }
 
-    async fn once(&self, purpose: Purpose, begin: &str, now: Now, verb: &Verb<'_>) -> Tried<()> {
+    async fn once(&self, purpose: Purpose, begin: &Begin, now: Now, verb: &Verb<'_>) -> Tried<()> {
         let mut lent = self.lend(purpose).await?;
         let tx = Tx::new(self.db(&lent)?, now);
         // The verb's first statements follow BEGIN in the same round trip. Without a transaction it gets no further.
-        let begun = async { tx.send(begin).await.map_err(Failure::without_begin) };
+        let begun = async { tx.send(&begin.sql).await.map_err(Failure::without_begin) };
         let verb = async { Ok(verb(&tx).await) };
         let end = tokio::try_join!(biased; begun, verb).and_then(|((), end)| end);
         match end {
             Ok(()) => {
                 let committed = tx.send("COMMIT").await;
                 committed.map_err(|failure| self.noted(failure, lent.since).after_commit())?;
+                self.committed(begin, purpose);
                 let (wrote, due) = tx.hints();
                 if wrote {
                     self.wakeups.hint(due);
@@ -387,10 +432,16 @@ impl Connections {
     }
 }
 
-fn pool(route: &Route, size: usize, texts: &Arc<Texts>) -> Result<Pool, OpenError> {
+fn pool(
+    route: &Route,
+    size: usize,
+    texts: &Arc<Texts>,
+    unconfirmed: &Arc<AtomicU64>,
+) -> Result<Pool, OpenError> {
     let Route { config, tls } = route.clone();
     let fast = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-    let manager = Manager::from_connect(config, Connector(tls), fast);
+    let manager =
+        Manager::from_connect(config, Connector { tls, unconfirmed: Arc::clone(unconfirmed) }, fast);
     let arrived = Arc::clone(texts);
     Pool::builder(manager)
         .post_create(Hook::async_fn(move |client, _| {

@@ -26,7 +26,7 @@ const over = (title: string, text: string) =>
     </Card>
   ));
 
-const ended = (status: string) => over(...(ENDS[status] ?? ["Your vote counts", "Others have to say yes too."]));
+const ended = (status: string) => over(...ENDS[status]!);
 
 // A refusal in words for somebody who knows nothing of this program.
 function refused(problem: Problem, again: () => void) {
@@ -48,7 +48,6 @@ async function show() {
   try {
     const question = await post<Question>("v1/approvals/by-token", { token });
     if (question.status !== "pending") return ended(question.status);
-    if (question.used) return ended("pending");
     put(question, token);
   } catch (error) {
     refused(asProblem(error), show);
@@ -76,8 +75,7 @@ function Ask({ question, token }: { question: Question; token: string }) {
       <p class="muted">You are asked</p>
       <h1 class="prompt">{question.prompt}</h1>
       <p class="muted">
-        No answer means no, <Ago at={question.expires_at} />
-        {Number(question.required) > 1 && `; ${question.required} people have to say yes`}.
+        No answer means no, <Ago at={question.expires_at} />.
       </p>
       <label class="field" for="reason">
         <span>Why, if you like; it is kept</span>

@@ -1006,7 +1006,7 @@ export interface components {
             approvers?: string[] | null;
             /**
              * Format: int32
-             * @description Votes needed; one.
+             * @description Votes needed; one. Two or more are votes of as many keys, and the link has none.
              */
             required?: number | null;
             expires?: components["schemas"]["Span"] | null;
@@ -1015,8 +1015,8 @@ export interface components {
         Asked: {
             approval: components["schemas"]["Approval"];
             /**
-             * @description The token of its link: one vote. Shown once; asking again makes a fresh one. None when approvers are named, for who
-             *     asks must not vote in their place, and when nothing is left to decide.
+             * @description The token of its link: one vote. Shown once; asking again makes a fresh one. None when a link has no vote, which is when
+             *     approvers are named or several people have to say yes, and when nothing is left to decide.
              */
             token?: string | null;
             /** @description Where the link leads on this server, from the first slash on: a page that asks the one question. */
