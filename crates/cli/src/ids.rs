@@ -2,11 +2,13 @@
 
 use crate::api_client::{ApiClient, Pairs};
 use crate::fail::{Failure, Outcome};
-use crate::show;
-use serde_json::Value;
 use windlass_core::limits::PAGE_MAX;
 use windlass_core::{ApprovalId, Invalid, JobId};
 use windlass_engine::archive::{Archive, find_ids};
+use windlass_http::wire::approval::ApprovalsPage;
+use windlass_http::wire::job::JobsPage;
+use windlass_http::wire::operation::OperationsPage;
+use windlass_http::wire::paper::MarksPage;
 
 /// The shortest piece that is looked for.
 const SHORTEST: usize = 4;
@@ -20,9 +22,9 @@ pub async fn job(text: &str, door: &ApiClient) -> Outcome<JobId> {
     let Some(piece) = piece_of(text)? else { return Ok(JobId::parse(text)?) };
     let (mut found, mut cursor) = (Vec::new(), None);
     for _ in 0..PAGES {
-        let page = door.jobs(&Vec::new(), cursor, PAGE_MAX).await?.value;
-        found.extend(matching(show::list(&page, "jobs"), &piece));
-        cursor = page["next_cursor"].as_str().map(str::to_owned);
+        let page: JobsPage = door.jobs(&Vec::new(), cursor, PAGE_MAX).await?.read()?;
+        found.extend(matching(page.jobs.into_iter().map(|job| job.id), &piece));
+        cursor = page.next_cursor;
         if cursor.is_none() {
             break;
         }
@@ -41,16 +43,16 @@ pub async fn parent(pairs: &mut Pairs, door: &ApiClient) -> Outcome {
 /// The operation that a whole id or a piece of one names.
 pub async fn operation(text: &str, door: &ApiClient) -> Outcome<String> {
     let Some(piece) = piece_of(text)? else { return Ok(text.to_owned()) };
-    let page = door.operations(PAGE_MAX as u16).await?.value;
-    let found = matching(show::list(&page, "operations"), &piece);
-    only(found, &piece, "operation", !page["next_cursor"].is_null())
+    let page: OperationsPage = door.operations(PAGE_MAX as u16).await?.read()?;
+    let found = matching(page.operations.into_iter().map(|one| one.id), &piece);
+    only(found, &piece, "operation", page.next_cursor.is_some())
 }
 
 /// The mark that a whole id or a piece of one names.
 pub async fn mark(text: &str, door: &ApiClient) -> Outcome<String> {
     let Some(piece) = piece_of(text)? else { return Ok(text.to_owned()) };
-    let page = door.marks(&Vec::new(), PAGE_MAX as u16).await?.value;
-    only(matching(show::list(&page, "marks"), &piece), &piece, "mark", false)
+    let page: MarksPage = door.marks(&Vec::new(), PAGE_MAX as u16).await?.read()?;
+    only(matching(page.marks.into_iter().map(|mark| mark.id), &piece), &piece, "mark", false)
 }
 
 /// The archived job that a whole id or a piece of one names.
@@ -67,9 +69,9 @@ pub async fn approval(text: &str, door: &ApiClient) -> Outcome<ApprovalId> {
         Err(invalid) => invalid,
     };
     let piece = piece(text, whole)?;
-    let page = door.approvals(None, None, PAGE_MAX).await?.value;
-    let found = matching(show::list(&page, "approvals"), &piece);
-    Ok(ApprovalId::parse(&only(found, &piece, "approval", !page["next_cursor"].is_null())?)?)
+    let page: ApprovalsPage = door.approvals(None, None, PAGE_MAX).await?.read()?;
+    let found = matching(page.approvals.into_iter().map(|approval| approval.id), &piece);
+    Ok(ApprovalId::parse(&only(found, &piece, "approval", page.next_cursor.is_some())?)?)
 }
 
 /// The piece of an id that a text is; none if it is a whole one.
@@ -87,8 +89,8 @@ fn piece(text: &str, whole: Invalid) -> Outcome<String> {
     if is_piece { Ok(piece) } else { Err(whole.into()) }
 }
 
-fn matching(rows: &[Value], piece: &str) -> Vec<String> {
-    rows.iter().map(|row| show::text(&row["id"])).filter(|id| id.contains(piece)).collect()
+fn matching(ids: impl Iterator<Item = String>, piece: &str) -> Vec<String> {
+    ids.filter(|id| id.contains(piece)).collect()
 }
 
 fn only(mut found: Vec<String>, piece: &str, what: &str, is_cut: bool) -> Outcome<String> {

@@ -16,6 +16,7 @@ use crate::show;
 use serde_json::{Value, json};
 use windlass_core::limits::{EVENT_PAYLOAD_MAX_BYTES, PAGE_MAX, PAYLOAD_MAX_BYTES};
 use windlass_core::{JobId, Key, Name};
+use windlass_http::wire::job::JobsPage;
 use windlass_http::wire::operate::{Action, BulkBody, CancelBody, ForkBody, RedriveBody, SignalBody};
 use windlass_http::wire::raw::fields;
 use windlass_http::wire::time::{Moment, Span, Time};
@@ -54,8 +55,8 @@ async fn holder(showing: &Showing, door: &ApiClient) -> Outcome<JobId> {
     };
     let told = format!("no job of {} {} holds the unique key {key}", scope.0, scope.1);
     let page = door.jobs(&vec![scope, ("unique_key".to_owned(), key)], None, 1).await?;
-    match show::list(&page.value, "jobs") {
-        [job, ..] => Ok(JobId::parse(&show::text(&job["id"]))?),
+    match page.read::<JobsPage>()?.jobs.as_slice() {
+        [job, ..] => Ok(JobId::parse(&job.id)?),
         [] => Err(Failure::not_found(told)),
     }
 }
@@ -85,8 +86,7 @@ async fn tail(tailing: Tailing, door: &ApiClient, out: &Out) -> Outcome {
 async fn ls(listing: Listing, door: &ApiClient, out: &Out) -> Outcome {
     let pairs = filter::checked(listing.filters.pairs(), door).await?;
     let reply = door.jobs(&pairs, listing.cursor, listing.limit.into()).await?;
-    show::reply(out, &reply, show::jobs);
-    Ok(())
+    show::read(out, &reply, show::jobs)
 }
 
 async fn events(reading: Reading, door: &ApiClient, out: &Out) -> Outcome {

@@ -75,7 +75,7 @@ async fn open(url: &str, schema: &str, create: bool) -> Outcome<Arc<dyn House>> 
             Ok(Arc::new(options.open().await.map_err(|e| failed(e.to_string()))?))
         }
         _ => Err(Failure::usage(format!(
-            "{url:?} is no store that can be moved; write sqlite:PATH or postgres://…"
+            "{url} is no store that can be moved; write sqlite:PATH or postgres://…"
         ))),
     }
 }

@@ -102,7 +102,7 @@ struct Job<'a> {
 impl Service {
     /// The service at `url`. The secret stands in a file, or in the environment.
     pub fn new(url: &str, secret_file: Option<&Path>, server: Option<String>) -> Outcome<Self> {
-        let wrong = |why: String| Failure::usage(format!("--post {url:?} cannot be used: {why}"));
+        let wrong = |why: String| Failure::usage(format!("--post {url} cannot be used: {why}"));
         let url = Url::parse(url).map_err(|e| wrong(e.to_string()))?;
         if !["http", "https"].contains(&url.scheme())
             || !url.username().is_empty()

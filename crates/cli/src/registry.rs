@@ -9,15 +9,19 @@ use crate::fail::{Failure, Outcome};
 use crate::ids;
 use crate::out::Out;
 use crate::shape::Reply;
-use crate::show::{self, list, moment, names, text};
+use crate::show::{self, list, moment, text};
 use crate::span::ago;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use windlass_core::lane::{Full, LaneMode};
 use windlass_core::span::parse_ms;
 use windlass_core::{Invalid, LeaseMs, Name, QueueDefaults, QueueLimits, QueueMode, Rate, Role, Who};
+use windlass_http::wire::approval::{ApprovalShape, ApprovalsPage};
 use windlass_http::wire::control::{self, EndpointBody};
 use windlass_http::wire::lane::{BreakerShape, LaneShape, LanesShape, LimitsShape};
+use windlass_http::wire::registry::{
+    AuditPage, AuditShape, KeyShape, KeysPage, MadeKey, OneKey, OneWorker, WorkerShape, WorkersPage,
+};
 use windlass_http::wire::time::{Span as WireSpan, Time};
 use windlass_http::{ROLES, role_word};
 use windlass_store::fresh;
@@ -31,21 +35,17 @@ pub async fn approvals(command: ApprovalsCommand, door: &ApiClient, out: &Out) -
                 None => None,
             };
             let reply = door.approvals(job, status, limit.into()).await?;
-            show::reply(out, &reply, |out, page| {
-                let row = |approval: &Value| {
-                    let votes = format!("{}/{}", text(&approval["approved"]), text(&approval["required"]));
-                    let (id, job, name) = (&approval["id"], &approval["job_id"], &approval["name"]);
-                    let (expires, prompt) = (
-                        moment(&approval["expires_at"]),
-                        out.short(&show::one_line(&approval["prompt"]), 60),
-                    );
-                    vec![text(id), text(job), text(name), text(&approval["status"]), votes, expires, prompt]
+            show::read(out, &reply, |out, page: ApprovalsPage| {
+                let row = |one: &ApprovalShape| {
+                    let votes = format!("{}/{}", one.approved, one.required);
+                    let prompt = out.short(&show::one_line(&one.prompt), 60);
+                    let (id, job, name) = (one.id.clone(), one.job_id.clone(), one.name.clone());
+                    vec![id, job, name, one.status.clone(), votes, show::at(one.expires_at), prompt]
                 };
-                let rows: Vec<_> = list(page, "approvals").iter().map(row).collect();
+                let rows: Vec<_> = page.approvals.iter().map(row).collect();
                 let head = ["ID", "JOB", "NAME", "STATUS", "VOTES", "EXPIRES", "PROMPT"];
                 out.table(&head, &rows, "no approval is asked for");
-            });
-            Ok(())
+            })
         }
         ApprovalsCommand::Approve(deciding) => decide(deciding, true, door, out).await,
         ApprovalsCommand::Deny(deciding) => decide(deciding, false, door, out).await,
@@ -258,40 +258,39 @@ pub async fn workers(command: WorkersCommand, door: &ApiClient, out: &Out) -> Ou
     match command {
         WorkersCommand::Ls => {
             let reply = door.workers().await?;
-            show::reply(out, &reply, |out, page| {
-                let row = |worker: &Value| {
-                    let status = match (worker["live"] == true, worker["draining"] == true) {
+            show::read(out, &reply, |out, page: WorkersPage| {
+                let row = |worker: &WorkerShape| {
+                    let status = match (worker.live, worker.draining) {
                         (false, _) => "gone",
                         (true, true) => "draining",
                         (true, false) => "live",
                     };
-                    let (queues, kinds) = (names(&worker["queues"]), names(&worker["kinds"]));
+                    let (queues, kinds) = (worker.queues.join(","), worker.kinds.join(","));
                     let kinds = if kinds.is_empty() { "all".to_owned() } else { kinds };
-                    let (capacity, seen) = (text(&worker["capacity"]), moment(&worker["seen_at"]));
-                    vec![text(&worker["id"]), status.to_owned(), queues, kinds, capacity, seen]
+                    let (capacity, seen) = (worker.capacity.to_string(), show::at(worker.seen_at));
+                    vec![worker.id.clone(), status.to_owned(), queues, kinds, capacity, seen]
                 };
-                let rows: Vec<_> = list(page, "workers").iter().map(row).collect();
+                let rows: Vec<_> = page.workers.iter().map(row).collect();
                 out.table(
                     &["WORKER", "STATUS", "QUEUES", "KINDS", "CAPACITY", "SEEN"],
                     &rows,
                     "no worker has reported",
                 );
-            });
+            })
         }
         WorkersCommand::Drain { id } => {
             let reply = door.drain(Who::parse("worker", id)?, true).await?;
-            show::reply(out, &reply, |out, value| {
-                out.line(format!("{} takes no more jobs", text(&value["worker"]["id"])));
-            });
+            show::read(out, &reply, |out, one: OneWorker| {
+                out.line(format!("{} takes no more jobs", one.worker.id))
+            })
         }
         WorkersCommand::Undrain { id } => {
             let reply = door.drain(Who::parse("worker", id)?, false).await?;
-            show::reply(out, &reply, |out, value| {
-                out.line(format!("{} takes jobs again", text(&value["worker"]["id"])));
-            });
+            show::read(out, &reply, |out, one: OneWorker| {
+                out.line(format!("{} takes jobs again", one.worker.id))
+            })
         }
     }
-    Ok(())
 }
 
 /// `windlass audit …`
@@ -308,16 +307,15 @@ pub async fn audit(command: AuditCommand, door: &ApiClient, out: &Out) -> Outcom
         filter.extend(value.map(|value| (name.to_owned(), value)));
     }
     let reply = door.audit(&filter, limit.into()).await?;
-    show::reply(out, &reply, |out, page| {
-        let row = |entry: &Value| {
-            let (actor, action, target) =
-                (text(&entry["actor"]), text(&entry["action"]), text(&entry["target"]));
-            vec![moment(&entry["at"]), actor, action, target, out.short(&text(&entry["detail"]), 100)]
+    show::read(out, &reply, |out, page: AuditPage| {
+        let row = |entry: &AuditShape| {
+            let detail = serde_json::to_string(&entry.detail).unwrap_or_default();
+            let (actor, action, target) = (entry.actor.clone(), entry.action.clone(), entry.target.clone());
+            vec![show::at(entry.at), actor, action, target, out.short(&detail, 100)]
         };
-        let rows: Vec<_> = list(page, "entries").iter().map(row).collect();
+        let rows: Vec<_> = page.entries.iter().map(row).collect();
         out.table(&["AT", "ACTOR", "ACTION", "TARGET", "DETAIL"], &rows, "nothing is on record");
-    });
-    Ok(())
+    })
 }
 
 /// `windlass keys …`
@@ -325,44 +323,34 @@ pub async fn keys(command: KeysCommand, door: &ApiClient, out: &Out) -> Outcome 
     match command {
         KeysCommand::Create(new) => {
             let reply = door.create_key(&draft(new)?).await?;
-            show::reply(out, &reply, |out, value| {
-                out.line(text(&value["secret"]));
+            show::read(out, &reply, |out, made: MadeKey| {
+                out.line(made.secret);
                 out.remark("windlass: this is the key; it is shown once and kept nowhere");
-            });
+            })
         }
         KeysCommand::Ls => {
             let reply = door.keys().await?;
-            show::reply(out, &reply, |out, page| {
-                let row = |key: &Value| {
-                    let status = if key["revoked_at"].is_null() { "valid" } else { "revoked" };
+            show::read(out, &reply, |out, page: KeysPage| {
+                let row = |key: &KeyShape| {
+                    let status = if key.revoked_at.is_none() { "valid" } else { "revoked" };
                     let queues =
-                        if key["queues"].is_null() { "all".to_owned() } else { names(&key["queues"]) };
-                    let (roles, expires) = (names(&key["roles"]), moment(&key["expires_at"]));
-                    vec![
-                        text(&key["name"]),
-                        status.to_owned(),
-                        roles,
-                        queues,
-                        moment(&key["created_at"]),
-                        expires,
-                    ]
+                        key.queues.as_ref().map_or_else(|| "all".to_owned(), |names| names.join(","));
+                    let (made, expires) = (show::at(key.created_at), show::at(key.expires_at));
+                    vec![key.name.clone(), status.to_owned(), key.roles.join(","), queues, made, expires]
                 };
-                let rows: Vec<_> = list(page, "keys").iter().map(row).collect();
+                let rows: Vec<_> = page.keys.iter().map(row).collect();
                 out.table(
                     &["NAME", "STATUS", "ROLES", "QUEUES", "CREATED", "EXPIRES"],
                     &rows,
                     "there are no keys",
                 );
-            });
+            })
         }
         KeysCommand::Revoke { name } => {
             let reply = door.revoke_key(Who::parse("name", name)?).await?;
-            show::reply(out, &reply, |out, value| {
-                out.line(format!("{} is revoked", text(&value["key"]["name"])))
-            });
+            show::read(out, &reply, |out, one: OneKey| out.line(format!("{} is revoked", one.key.name)))
         }
     }
-    Ok(())
 }
 
 fn draft(new: NewKey) -> Outcome<control::NewKey> {

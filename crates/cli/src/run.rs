@@ -255,7 +255,7 @@ fn explain(code: Option<&str>, out: &Out) -> Outcome {
         });
         return Ok(());
     };
-    let unknown = || Failure::not_found(format!("there is no code {code:?}; `windlass explain` lists them"));
+    let unknown = || Failure::not_found(format!("there is no code {code}; `windlass explain` lists them"));
     let page = windlass_http::explain(code).ok_or_else(unknown)?;
     out.show(&json!({ "code": code, "page": page }), |out| out.line(page.trim_end()));
     Ok(())

@@ -129,7 +129,7 @@ impl Settings {
         let log_format = pick(&flags.log_format, "WINDLASS_LOG_FORMAT", file.log_format)
             .unwrap_or_else(|| Setting { value: "text".to_owned(), source: Source::Default });
         if !["text", "json"].contains(&log_format.value.as_str()) {
-            let told = format!("the log format is {:?}: must be text or json", log_format.value);
+            let told = format!("the log format is {}: must be text or json", log_format.value);
             return Err(Failure::usage(told));
         }
         let flag = flags.key_file.as_ref().map(|path| path.display().to_string());
@@ -255,7 +255,7 @@ fn key_text(key: Option<Setting>, file: Option<Setting>) -> Outcome<Option<Setti
 /// The limits that three settings name.
 fn limits(payload: &Setting, result: &Setting, retries: &Setting) -> Outcome<Limits> {
     let number = |name: &str, setting: &Setting| {
-        let wrong = || format!("{name} is {:?} ({}): must be a whole number", setting.value, setting.source);
+        let wrong = || format!("{name} is {} ({}): must be a whole number", setting.value, setting.source);
         setting.value.parse::<i64>().map_err(|_| Failure::usage(wrong()))
     };
     let bytes = |name, setting| number(name, setting).map(|n| usize::try_from(n).unwrap_or(0));

@@ -15,6 +15,16 @@ pub struct Reply {
     pub value: Value,
 }
 
+impl Reply {
+    /// The answer in the shapes of the contract.
+    pub fn read<T: DeserializeOwned>(&self) -> Outcome<T> {
+        let unread = |e| {
+            format!("the answer cannot be read: {e}; is the server of another version than this command?")
+        };
+        serde_json::from_str(&self.text).map_err(|e| Failure::failed(unread(e)))
+    }
+}
+
 /// A body as it is sent.
 pub fn to_text(body: &impl Serialize) -> Outcome<String> {
     serde_json::to_string(body).map_err(|e| Failure::failed(format!("this cannot be written as JSON: {e}")))

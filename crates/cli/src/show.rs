@@ -1,12 +1,26 @@
 //! Documents of the API made readable for people.
 
+use crate::fail::Outcome;
 use crate::out::{Out, lines, plain};
 use crate::shape::Reply;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
+use windlass_http::wire::job::{JobShape, JobsPage};
+use windlass_http::wire::time::Time;
 
 /// The document for programs, byte for byte, or what `people` makes of it.
 pub fn reply(out: &Out, reply: &Reply, people: impl FnOnce(&Out, &Value)) {
     if out.is_json { out.document(&reply.value, &reply.text) } else { people(out, &reply.value) }
+}
+
+/// The same, with the answer read for people.
+pub fn read<T: DeserializeOwned>(out: &Out, reply: &Reply, people: impl FnOnce(&Out, T)) -> Outcome {
+    if out.is_json {
+        out.document(&reply.value, &reply.text);
+    } else {
+        people(out, reply.read()?);
+    }
+    Ok(())
 }
 
 /// A member that is a list.
@@ -29,11 +43,8 @@ fn paragraph(value: &Value) -> String {
 }
 
 /// A text of several lines as one.
-pub fn one_line(value: &Value) -> String {
-    value
-        .as_str()
-        .map(|text| plain(&text.split_whitespace().collect::<Vec<_>>().join(" ")))
-        .unwrap_or_default()
+pub fn one_line(text: &str) -> String {
+    plain(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
 /// A value as JSON: what was given must be told from what it looks like. Nothing for null.
@@ -50,33 +61,34 @@ pub fn moment(value: &Value) -> String {
     }
 }
 
+/// The same of a moment that was read; nothing for none.
+pub fn at(time: impl Into<Option<Time>>) -> String {
+    time.into().map(|time| moment(&Value::String(time.0.to_string()))).unwrap_or_default()
+}
+
 /// Names separated by commas.
 pub fn names(value: &Value) -> String {
-    value.as_array().map_or_else(String::new, |names| names.iter().map(text).collect::<Vec<_>>().join(","))
+    value.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join(",")
 }
 
 /// A page of jobs.
-pub fn jobs(out: &Out, page: &Value) {
-    let row = |job: &Value| {
-        let tries = format!("{}/{}", text(&job["retries"]), text(&job["max_retries"]));
-        let told = match &job["error"]["code"] {
-            Value::Null => text(&job["stage"]),
-            code => text(code),
-        };
+pub fn jobs(out: &Out, page: JobsPage) {
+    let row = |job: &JobShape| {
+        let told = job.error.as_ref().map_or(job.stage.as_deref(), |error| Some(&error.code));
         vec![
-            text(&job["id"]),
-            text(&job["kind"]),
-            text(&job["queue"]),
-            text(&job["status"]),
-            tries,
-            moment(&job["created_at"]),
-            out.short(&told, 40),
+            job.id.clone(),
+            job.kind.clone(),
+            job.queue.clone(),
+            job.status.as_str().to_owned(),
+            format!("{}/{}", job.retries, job.max_retries),
+            at(job.created_at),
+            out.short(told.unwrap_or_default(), 40),
         ]
     };
-    let rows: Vec<Vec<String>> = list(page, "jobs").iter().map(row).collect();
+    let rows: Vec<Vec<String>> = page.jobs.iter().map(row).collect();
     let head = ["ID", "KIND", "QUEUE", "STATUS", "RETRIES", "CREATED", "SAYS"];
     out.table(&head, &rows, "no job matches");
-    if let Some(cursor) = page["next_cursor"].as_str() {
+    if let Some(cursor) = page.next_cursor {
         out.remark(format!("more: --cursor {cursor}"));
     }
 }

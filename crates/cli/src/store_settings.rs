@@ -23,9 +23,7 @@ pub async fn run(command: SettingsCommand, door: &ApiClient, out: &Out) -> Outco
         SettingsCommand::Set { changes } => {
             let pair = |text: &String| {
                 let pair = text.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned()));
-                pair.ok_or_else(|| {
-                    Failure::usage(format!("{text:?} is not NAME=VALUE, like missed_after=30s"))
-                })
+                pair.ok_or_else(|| Failure::usage(format!("{text} is not NAME=VALUE, like missed_after=30s")))
             };
             let changes = changes.iter().map(pair).collect::<Outcome<Vec<_>>>()?;
             show_all(out, &set(&changes, door).await?);
@@ -68,10 +66,7 @@ fn change(settings: &mut Map<String, Value>, name: &str, value: &str) {
 
 fn unknown(state: &Value, name: &str) -> Failure {
     let names = state["settings"].as_object().map(|all| all.keys().cloned().collect::<Vec<_>>());
-    Failure::usage(format!(
-        "there is no setting {name:?}; there are {}",
-        names.unwrap_or_default().join(", ")
-    ))
+    Failure::usage(format!("there is no setting {name}; there are {}", names.unwrap_or_default().join(", ")))
 }
 
 /// A value for people: a time in seconds says so.

@@ -57,7 +57,7 @@ fn body(new: NewSubscription) -> Outcome<SubscriptionBody> {
     });
     let enqueue = new.enqueue.map(|text| match text.split_once(':') {
         Some((queue, kind)) => Ok(EnqueueShape { queue: queue.to_owned(), kind: kind.to_owned() }),
-        None => Err(Failure::usage(format!("--enqueue {text:?} must be QUEUE:KIND"))),
+        None => Err(Failure::usage(format!("--enqueue {text} must be QUEUE:KIND"))),
     });
     let span = |span: crate::span::Span| Span::from_ms(span.ms());
     Ok(SubscriptionBody {

@@ -10,6 +10,7 @@ mod bed;
 
 use bed::{Bed, sent, wait_for};
 use serde_json::{Value, json};
+use std::path::Path;
 
 #[test]
 fn help_names_every_command_and_shows_examples() {
@@ -299,6 +300,30 @@ fn a_refused_connection_is_told_as_such() {
 }
 
 /// Characters that turn the direction of writing, or command a terminal, do not reach it.
+/// Values stand as they were typed: in their unit, without quotes that escape them, and with what was meant.
+#[test]
+fn an_error_shows_what_was_given() {
+    let bed = Bed::new();
+    for (words, told) in [
+        (&["enqueue", "k", "--timeout", "4000d"][..], "timeout is 4000d: must be between 0s and 30d"),
+        (
+            &["work", "--queue", "q", "--lease", "500ms", "--exec", "true"],
+            "lease is 500ms: must be between 1 s and 24 h",
+        ),
+        (&["queues", "set", "q", "--grace", "400d"], "grace is 400d: must be between 0s and 1d"),
+        (&["jobs", "ls", "--queue", r#"a"b\c"#], r#"queue is "a"b\c": must be"#),
+        (&["jobs", "cancel", "--filter", r#"col"our=x"#], r#"there is no filter col"our; the names are"#),
+        (&["jobs", "cancel", "--filter", r#"a"b"#], r#"--filter a"b must be name=value"#),
+        (&["enqueue", "k", "--backoff", r#"x"y"#], r#"--backoff has x"y; it takes"#),
+        (&["settings", "set", r#"a"b"#], r#"a"b is not NAME=VALUE"#),
+        (&["--log-format", r#"x"y"#, "jobs", "ls"], r#"the log format is x"y: must be"#),
+        (&["explain", r#"a"b"#], r#"there is no code a"b;"#),
+    ] {
+        let ran = bed.run(words);
+        assert!([2, 3].contains(&ran.code) && ran.err.contains(told), "{words:?}: {}", ran.err);
+    }
+}
+
 /// What a terminal would obey, what turns the direction of writing, and what nobody sees.
 const EVIL: &str = "a\u{202e}b\u{1b}[2Jc\u{9b}d\u{200b}\u{e0041}e";
 
@@ -434,5 +459,23 @@ fn no_text_of_others_commands_the_terminal_through_a_log() {
         assert_eq!(bed.ended(worker), 0);
         let log = std::fs::read_to_string(bed.path(&format!("log-{worker}"))).unwrap();
         assert!(log.contains("job not done") && is_harmless(&log), "{form}: {log:?}");
+    }
+}
+
+/// A body that is sent is a shape of the contract, which the server reads; what a file says is passed on as it stands, and so are
+/// settings that were read.
+#[test]
+fn no_body_is_written_by_hand() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = vec![source.join("api_client.rs")];
+    files.extend(std::fs::read_dir(source.join("api_client")).unwrap().map(|entry| entry.unwrap().path()));
+    assert!(files.len() > 1);
+    for file in files {
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert!(!text.contains("json!"), "{} writes JSON by hand", file.display());
+        for signature in text.split("pub async fn ").skip(1).filter_map(|rest| rest.split('{').next()) {
+            let is_passed_on = ["make_flow", "put_settings"].iter().any(|name| signature.starts_with(name));
+            assert!(is_passed_on || !signature.contains("Value"), "{}: {signature}", file.display());
+        }
     }
 }

@@ -260,6 +260,10 @@ fn a_server_is_looked_at_from_outside() {
     let found = look(&[]);
     assert_eq!(found.code, 1, "{}", found.out);
     assert!(found.out.contains("windlass work --queue mail --exec"), "{}", found.out);
+    // A claim over HTTP is a sign of life: whoever made it serves the queue, although it took nothing.
+    let claim = json!({ "queues": ["mail"], "kinds": ["other"], "worker_id": "plain" });
+    assert_eq!(post(&url, "/v1/claim", &claim)["jobs"], json!([]));
+    wait_for(|| !look(&[]).out.contains("windlass work --queue mail --exec"));
     bed.run(&["jobs", "cancel", &id]).ok();
     let key =
         bed.json(&["keys", "create", "looker", "--role", "viewer"])["secret"].as_str().unwrap().to_owned();

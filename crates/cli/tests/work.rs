@@ -283,6 +283,23 @@ fn an_end_lets_programs_finish_and_gives_back_what_does_not() {
     assert!(!lives(&child), "no program outlives its worker");
 }
 
+/// With its defaults a worker whose programs hear nothing ends within the 30 s that supervisors usually give, and it is the worker
+/// that stops them.
+#[test]
+fn an_end_fits_into_the_patience_of_a_supervisor() {
+    let mut bed = Bed::new();
+    let worker = bed.work(&sh("trap '' TERM; echo $$ > started; while :; do sleep 0.2; done"));
+    let id = bed.enqueue(&["k"]);
+    let child = bed.read("started");
+    let asked = std::time::Instant::now();
+    bed.signal(worker, "TERM");
+    assert_eq!(bed.ended(worker), 0);
+    let took = asked.elapsed().as_secs_f64();
+    assert!((15.0..30.0).contains(&took), "{took} s");
+    assert!(!lives(&child), "no program outlives its worker");
+    assert_eq!(bed.job(&id)["retries"], 0, "given back");
+}
+
 #[test]
 fn kinds_without_this_program_are_left_alone() {
     let mut bed = Bed::new();

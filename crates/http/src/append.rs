@@ -6,10 +6,10 @@ use crate::call::{Call, Reply, json, ok};
 use crate::codes;
 use crate::idempotency::once;
 use crate::problem::Problem;
+use crate::wire::append::{Note, StepBody, StepStatus};
 use crate::wire::claim::LogsBody;
-use crate::wire::event::LogLineShape;
-use crate::wire::object::objects;
-use crate::wire::raw::{Json, Raw, Shown, payload};
+use crate::wire::event::{LogLineShape, LogsPage};
+use crate::wire::raw::{Raw, Shown, payload};
 use axum::http::StatusCode;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -18,29 +18,6 @@ use windlass_core::step::{RecordedStep, RecordedWait, StepState};
 use windlass_core::{Invalid, Key, Name, Refusal, Token};
 use windlass_engine::logs::read_logs;
 use windlass_store::{Append, HolderReply, ReadLogs, ReadSteps, RecordStep, WriteLogs};
-
-objects!(Note, StepBody);
-
-/// A note to append to a job's log.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = NewEvent)]
-pub(crate) struct Note {
-    /// Its type; `job_…` is the engine's own, `node_…` and `tool_…` need the lease.
-    r#type: String,
-    /// Its payload, at most 64 KiB.
-    #[serde(default)]
-    payload: Option<Json>,
-    /// The version the writer believes in.
-    #[serde(default)]
-    expected_version: Option<i64>,
-    /// The lease to write under.
-    #[serde(default)]
-    lease_token: Option<String>,
-    /// Recognises a repeat.
-    #[serde(default)]
-    key: Option<String>,
-}
 
 /// Where the change stands in the log.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -89,34 +66,6 @@ pub(crate) async fn append(call: Call) -> Reply {
     .await?;
     written.replayed |= is_repeat;
     json(if written.replayed { StatusCode::OK } else { StatusCode::CREATED }, &written)
-}
-
-/// A step that began or ended.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = NewStep)]
-pub(crate) struct StepBody {
-    /// The job's lease; not needed when it is the bearer.
-    #[serde(default)]
-    lease_token: Option<String>,
-    /// Whether it began or ended.
-    status: StepStatus,
-    /// Whether it is a call of a tool, which may be in doubt.
-    #[serde(default)]
-    tool: Option<bool>,
-    /// What it was called with.
-    #[serde(default)]
-    args: Option<Json>,
-    /// Its value, at most 1 MiB.
-    #[serde(default)]
-    value: Option<Json>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum StepStatus {
-    Started,
-    Finished,
 }
 
 /// `PUT /v1/jobs/{id}/steps/{name}`
@@ -248,16 +197,6 @@ pub(crate) async fn write_logs(call: Call) -> Reply {
     let request = WriteLogs { job: call.job_id()?, token, lines: body.lines };
     call.store().write_logs(request, None).await??;
     json(StatusCode::CREATED, &LogsWritten { written })
-}
-
-/// A stretch of a job's log lines.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Logs)]
-pub(crate) struct LogsPage {
-    lines: Vec<LogLineShape>,
-    /// True if lines of the job were erased.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    erased: Option<bool>,
 }
 
 /// `GET /v1/jobs/{id}/logs`

@@ -6,12 +6,11 @@ use crate::call::{self, Call, Reply, ok};
 use crate::idempotency::once;
 use crate::presence;
 use crate::problem::Problem;
-use crate::wire::approval::ApprovalShape;
+use crate::wire::approval::{ApprovalShape, ApprovalsPage, AskBody, AskedShape, ByToken};
 use crate::wire::control::{DecideBody, DecisionWord};
-use crate::wire::object::objects;
 use crate::wire::time::{Span, Time};
 use axum::http::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::json;
 use utoipa::ToSchema;
 use windlass_core::approve::link_votes;
@@ -20,46 +19,8 @@ use windlass_core::wait::{ApprovalStatus, Decision, LinkToken, Voter};
 use windlass_core::{Actor, Approval, ApprovalId, Invalid, Metadata, Name, Refusal, Role, Who};
 use windlass_store::{ApprovalView, Ask, Asked, CastVote, ListApprovals, StoreError, fresh};
 
-objects!(AskBody, ByToken);
-
 /// Approvals of a page when nothing is said.
 const PAGE: usize = 50;
-
-/// An approval to ask for.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = NewApproval)]
-pub(crate) struct AskBody {
-    /// The job's lease; not needed when it is the bearer.
-    #[serde(default)]
-    lease_token: Option<String>,
-    /// Its name within the job.
-    name: String,
-    /// What is asked of people.
-    prompt: String,
-    /// Names or roles of keys that may vote; anybody with the right to vote when empty.
-    #[serde(default)]
-    approvers: Option<Vec<String>>,
-    /// Votes needed; one. Two or more are votes of as many keys, and the link has none.
-    #[serde(default)]
-    #[schema(minimum = 1, maximum = 100)]
-    required: Option<i32>,
-    /// How long it may be decided; 24 hours, at most 7 days.
-    #[serde(default)]
-    expires: Option<Span>,
-}
-
-/// An approval that was asked.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Asked)]
-pub(crate) struct AskedShape {
-    approval: ApprovalShape,
-    /// The token of its link: one vote. Shown once; asking again makes a fresh one. None when a link has no vote, which is when
-    /// approvers are named or several people have to say yes, and when nothing is left to decide.
-    token: Option<String>,
-    /// Where the link leads on this server, from the first slash on: a page that asks the one question.
-    link: Option<String>,
-}
 
 /// `POST /v1/jobs/{id}/approvals`
 pub(crate) async fn ask(call: Call) -> Reply {
@@ -119,15 +80,6 @@ async fn asker(call: &Call) -> Result<Option<Who>, Problem> {
     Ok(workers.iter().find(|worker| worker.id == holder).and_then(presence::made_by))
 }
 
-/// A page of approvals, newest first.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Approvals)]
-pub(crate) struct ApprovalsPage {
-    approvals: Vec<ApprovalShape>,
-    /// Where to go on; none at the end.
-    next_cursor: Option<String>,
-}
-
 /// `GET /v1/approvals`
 pub(crate) async fn approvals(call: Call) -> Reply {
     let query = &call.query;
@@ -174,15 +126,6 @@ pub(crate) async fn approval(call: Call) -> Reply {
     let view = call.store().approval(id, None).await?.ok_or(Refusal::ApprovalNotFound)?;
     call.check_job(view.approval.job).await?;
     ok(&ApprovalShape::of(view, fresh::wall_clock()))
-}
-
-/// Which link.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = ByToken)]
-pub(crate) struct ByToken {
-    /// What stands behind the `#` of the link: the approval's id, a dot, the token.
-    token: String,
 }
 
 /// The one question that a link may see, and no more of its job.

@@ -1,9 +1,9 @@
 //! Jobs that left the store, answered from the archive while it can be read.
 
 use crate::call::{Call, Reply, ok};
-use crate::list::{EVENTS_MAX_BYTES, EventsPage};
+use crate::list::EVENTS_MAX_BYTES;
 use crate::problem::Problem;
-use crate::wire::event::EventShape;
+use crate::wire::event::{EventShape, EventsPage};
 use crate::wire::job::{Around, JobShape};
 use windlass_core::erase::is_erased;
 use windlass_core::limits::within;

@@ -5,46 +5,17 @@ use crate::call::{Call, Reply, json};
 use crate::codes;
 use crate::dispatch::trace_context;
 use crate::problem::Problem;
+use crate::wire::enqueue::{Batch, EnqueuedShape, JobOrId};
 use crate::wire::job::JobShape;
 use crate::wire::new_job::NewJobShape;
-use crate::wire::object::objects;
 use axum::http::StatusCode;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::limits::{ENQUEUE_MAX, count};
 use windlass_core::unique::Scope;
 use windlass_core::{JobId, Metadata, NewJob};
 use windlass_engine::carry_or;
 use windlass_store::{BatchRefusal, Enqueue, Enqueued};
-
-objects!(Batch);
-
-/// A job that was enqueued, or was there already.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Enqueued)]
-pub(crate) struct EnqueuedShape {
-    /// The job: the first one, if it existed. Only its id when the caller prefers a short answer.
-    #[schema(value_type = JobShape)]
-    job: JobOrId,
-    /// Whether it was there already.
-    existed: bool,
-    /// Whether the one that was there has another payload.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload_differs: Option<bool>,
-    /// How the one that was there ended, if it was removed since and only its unique key is left.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    outcome: Option<&'static str>,
-    /// True if it was left out, because as many jobs of its key wait as may: there is no such job.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dropped: Option<bool>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum JobOrId {
-    Job(Box<JobShape>),
-    Id { id: String },
-}
 
 /// `POST /v1/jobs`
 pub(crate) async fn enqueue(call: Call) -> Reply {
@@ -59,7 +30,7 @@ pub(crate) async fn enqueue(call: Call) -> Reply {
     let status = if existed || dropped { StatusCode::OK } else { StatusCode::CREATED };
     let job = if prefers_short(&call) || dropped { None } else { visible(&call, id).await? };
     let outcome = match job {
-        None if existed => call.store().purged(id, None).await?.map(|left| left.status.as_str()),
+        None if existed => call.store().purged(id, None).await?.map(|left| left.status.as_str().to_owned()),
         _ => None,
     };
     let job = job.map_or_else(|| JobOrId::Id { id: id.to_string() }, |job| JobOrId::Job(Box::new(job)));
@@ -139,16 +110,6 @@ pub(crate) async fn send(
 ) -> Result<Result<Vec<Enqueued>, BatchRefusal>, Problem> {
     let request = Enqueue { jobs, actor: call.actor(), idempotency: call.idempotency()? };
     Ok(known(|| call.app.store.enqueue(request.clone(), None)).await?)
-}
-
-/// Jobs to enqueue, all or none.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = NewJobs)]
-pub(crate) struct Batch {
-    /// At most 10,000.
-    #[schema(max_items = 10_000)]
-    jobs: Vec<NewJobShape>,
 }
 
 /// What became of each job of a batch, in order.

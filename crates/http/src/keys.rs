@@ -8,44 +8,25 @@ use crate::origin;
 use crate::problem::Problem;
 use crate::route::{ROLES, role_word};
 use crate::session;
-use crate::wire::control::NewKey;
-use crate::wire::object::objects;
-use crate::wire::registry::KeyShape;
+use crate::wire::control::{NewKey, SignIn};
+use crate::wire::registry::{KeyShape, KeysPage, MadeKey, OneKey};
 use crate::wire::time::Time;
 use axum::http::StatusCode;
 use axum::http::header::{self, HeaderValue};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::limits::count;
 use windlass_core::{AccessKey, Invalid, Name, Role, Timestamp, Who};
 use windlass_store::{PutAccessKey, RevokeAccessKey};
 
-objects!(SignIn);
-
 /// The most queues of one key.
 const QUEUES_MAX: usize = 1_000;
-
-/// Every key that grants no more than the caller's own, by name.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = AccessKeys)]
-pub(crate) struct KeysPage {
-    keys: Vec<KeyShape>,
-}
 
 /// `GET /v1/keys`
 pub(crate) async fn keys(call: Call) -> Reply {
     let keys = call.store().access_keys((), None).await?;
     let visible = keys.iter().filter(|key| grants(&call.who, (*key).into()).is_ok());
     ok(&KeysPage { keys: visible.map(KeyShape::from).collect() })
-}
-
-/// A key that was made.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = MadeAccessKey)]
-pub(crate) struct MadeKey {
-    key: KeyShape,
-    /// The key itself. It is shown this once and kept nowhere.
-    secret: String,
 }
 
 /// `POST /v1/keys`
@@ -134,13 +115,6 @@ fn gone(name: &Who) -> Problem {
     Problem::new(codes::NOT_FOUND, format!("there is no key {name}"))
 }
 
-/// One key.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = OneAccessKey)]
-pub(crate) struct OneKey {
-    key: KeyShape,
-}
-
 /// `DELETE /v1/keys/{name}`
 pub(crate) async fn revoke(call: Call) -> Reply {
     let name = Who::parse("name", call.segment("name"))?;
@@ -152,16 +126,6 @@ pub(crate) async fn revoke(call: Call) -> Reply {
     call.app.gate.forget();
     call.app.passes.look_now();
     ok(&OneKey { key: KeyShape::from(&key) })
-}
-
-/// Who signs in.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = SignIn)]
-pub(crate) struct SignIn {
-    /// The key, unless it is the bearer.
-    #[serde(default)]
-    key: Option<String>,
 }
 
 /// Who is signed in.

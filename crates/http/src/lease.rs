@@ -3,18 +3,14 @@
 use crate::app::known;
 use crate::append::Written;
 use crate::call::{Call, Reply, ok};
+use crate::wire::append::{ChargeBody, ProgressBody};
 use crate::wire::claim::{Heartbeat, HeldLease, Renewed, RenewedLease};
 use crate::wire::new_job::{job_id, lease_ms};
-use crate::wire::object::objects;
-use crate::wire::raw::{Json, payload};
+use crate::wire::raw::payload;
 use crate::wire::time::Time;
-use serde::Deserialize;
-use utoipa::ToSchema;
 use windlass_core::limits::{BATCH_MAX, PAYLOAD_MAX_BYTES, count};
-use windlass_core::{Metadata, Refusal, Token, Who};
+use windlass_core::{Refusal, Token, Who};
 use windlass_store::{Extend, Extended, Progress};
-
-objects!(ProgressBody, ChargeBody);
 
 /// `POST /v1/heartbeat`
 pub(crate) async fn heartbeat(call: Call) -> Reply {
@@ -50,43 +46,6 @@ pub(crate) async fn heartbeat(call: Call) -> Reply {
     };
     let jobs = request.leases.into_iter().map(|(job, _): (_, Token)| job);
     ok(&Renewed { leases: jobs.zip(answers).map(lease).collect() })
-}
-
-/// What a holder reports: one change.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = Progress)]
-pub(crate) struct ProgressBody {
-    /// The job's lease; not needed when it is the bearer.
-    #[serde(default)]
-    lease_token: Option<String>,
-    /// 0 to 100.
-    #[serde(default)]
-    #[schema(minimum = 0, maximum = 100)]
-    progress: Option<i64>,
-    /// Free text.
-    #[serde(default)]
-    stage: Option<String>,
-    /// Merged into what is there, key by key.
-    #[serde(default)]
-    #[schema(value_type = Option<Object>)]
-    metadata: Option<Metadata>,
-    /// For the next attempt, at most 1 MiB.
-    #[serde(default)]
-    checkpoint: Option<Json>,
-}
-
-/// What a job turned out to cost.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = Charge)]
-pub(crate) struct ChargeBody {
-    /// The job's lease; not needed when it is the bearer.
-    #[serde(default)]
-    lease_token: Option<String>,
-    /// Units of the rates of its key and its queue, beside those it was started for. A debt is allowed.
-    #[schema(minimum = 1, maximum = 1000000)]
-    units: i32,
 }
 
 /// `POST /v1/jobs/{id}/charge`

@@ -5,12 +5,10 @@ use crate::call::{Call, Reply, ok};
 use crate::cause;
 use crate::problem::Problem;
 use crate::problems;
-use crate::wire::event::EventShape;
+use crate::wire::event::{EventShape, EventsPage};
 use crate::wire::filter;
-use crate::wire::job::{Around, JobShape};
+use crate::wire::job::{Around, JobShape, JobsPage};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use serde::Serialize;
-use utoipa::ToSchema;
 use windlass_core::limits::within;
 use windlass_core::unique::Scope;
 use windlass_core::{
@@ -30,15 +28,6 @@ const EVENTS: usize = 100;
 const EVENTS_AT_ONCE: usize = 100;
 /// Bytes after which a page of events ends early.
 pub(crate) const EVENTS_MAX_BYTES: usize = 8 << 20;
-
-/// A page of jobs. It may be short: only a missing cursor is the end.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Jobs)]
-pub(crate) struct JobsPage {
-    jobs: Vec<JobShape>,
-    /// Where to go on; none at the end.
-    next_cursor: Option<String>,
-}
 
 /// `GET /v1/jobs`
 pub(crate) async fn jobs(call: Call) -> Reply {
@@ -154,15 +143,6 @@ async fn event(store: &dyn Store, job: JobId, version: Option<Version>) -> Resul
     let Some(version) = version else { return Ok(None) };
     let request = ReadEvents { job, after: version - 1, limit: 1, newest_first: false };
     Ok(store.events(request, None).await?.pop())
-}
-
-/// A stretch of a job's log.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Events)]
-pub(crate) struct EventsPage {
-    pub(crate) events: Vec<EventShape>,
-    /// What to give as `after` to go on; none at the end.
-    pub(crate) next_after: Option<Version>,
 }
 
 /// `GET /v1/jobs/{id}/events`

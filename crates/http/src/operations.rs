@@ -2,25 +2,14 @@
 
 use crate::call::{Call, Reply, json, ok};
 use crate::problem::Problem;
-use crate::wire::operation::OperationShape;
+use crate::wire::operation::{OperationShape, OperationsPage};
 use hyper::StatusCode;
-use serde::Serialize;
-use utoipa::ToSchema;
 use windlass_core::operation::Operation;
 use windlass_core::{Actor, Name, Refusal};
 use windlass_store::{ListPapers, Paper, PaperKind, PutPaper, fresh};
 
 /// Operations of a page when nothing is said.
 const PAGE: usize = 50;
-
-/// Operations, the latest first.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Operations)]
-pub(crate) struct OperationsPage {
-    operations: Vec<OperationShape>,
-    /// Where to go on; none at the end.
-    next_cursor: Option<String>,
-}
 
 /// Whether the caller may see it: all of it is in queues that are open to the caller.
 fn is_seen(call: &Call, one: &Operation) -> bool {

@@ -5,23 +5,13 @@ use crate::call::{Call, Reply, ok};
 use crate::problem::Problem;
 use crate::wire::control::{EndpointBody, QueueBody};
 use crate::wire::new_job::lease_ms;
-use crate::wire::registry::QueueShape;
+use crate::wire::registry::{OneQueue, QueueShape, QueuesPage};
 use crate::wire::time::Span;
-use serde::Serialize;
-use utoipa::ToSchema;
 use windlass_core::{Backoff, Count, Invalid, Name, Queue, QueueDefaults, QueueLimits, QueueMode, Role};
 use windlass_store::{PauseQueue, PutQueue, QueueState, SetEndpoint, WebhookSecret, fresh};
 
 /// Up to where due jobs are counted.
 const CAP: i64 = 10_000;
-
-/// Every queue that has a setting or a job that may run, now or later, or runs; or in which something happened in the last
-/// day, as this server saw it.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Queues)]
-pub(crate) struct QueuesPage {
-    queues: Vec<QueueShape>,
-}
 
 /// `GET /v1/queues`
 pub(crate) async fn queues(call: Call) -> Reply {
@@ -44,13 +34,6 @@ pub(crate) async fn standing(call: &Call, cap: i64) -> Result<Vec<QueueShape>, P
         QueueShape::of(state, rates)
     };
     Ok(visible.map(shape).collect())
-}
-
-/// A queue after it was changed.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = OneQueue)]
-pub(crate) struct OneQueue {
-    queue: QueueShape,
 }
 
 /// `PUT /v1/queues/{queue}`

@@ -94,8 +94,8 @@ fn jobs() -> Vec<Route> {
         post("/v1/jobs", "enqueue a job", enqueue::enqueue)
             .may(P)
             .takes::<wire::new_job::NewJobShape>()
-            .gives::<enqueue::EnqueuedShape>(201)
-            .gives::<enqueue::EnqueuedShape>(200)
+            .gives::<wire::enqueue::EnqueuedShape>(201)
+            .gives::<wire::enqueue::EnqueuedShape>(200)
             .creates()
             .refuses(&[
                 "job_exists",
@@ -106,7 +106,7 @@ fn jobs() -> Vec<Route> {
             ]),
         post("/v1/jobs/batch", "enqueue many jobs, all or none", enqueue::batch)
             .may(P)
-            .takes::<enqueue::Batch>()
+            .takes::<wire::enqueue::Batch>()
             .gives::<enqueue::BatchAnswer>(201)
             .creates()
             .refuses(&[
@@ -121,7 +121,7 @@ fn jobs() -> Vec<Route> {
             .asks(STANDING)
             .asks(DATED)
             .asks([UNIQUE_KEY, PROBLEM, LIMIT, CURSOR])
-            .gives::<list::JobsPage>(200)
+            .gives::<wire::job::JobsPage>(200)
             .refuses(&["problem_not_found"]),
         get("/v1/jobs/{id}", "one job, now or as it stood", list::job)
             .may(V)
@@ -135,12 +135,12 @@ fn jobs() -> Vec<Route> {
                 LIMIT,
                 param("order", Is::Text, "asc or desc"),
             ])
-            .gives::<list::EventsPage>(200)
+            .gives::<wire::event::EventsPage>(200)
             .refuses(&["not_found", "job_purged"]),
         post("/v1/jobs/{id}/events", "append to the log of a job", append::append)
             .may(PW)
             .or_lease()
-            .takes::<append::Note>()
+            .takes::<wire::append::Note>()
             .gives::<append::Written>(201)
             .gives::<append::Written>(200)
             .creates()
@@ -154,7 +154,7 @@ fn jobs() -> Vec<Route> {
         get("/v1/jobs/{id}/logs", "the log lines of a job", append::logs)
             .may(V)
             .asks([param("after", Is::Number, "after this line"), LIMIT])
-            .gives::<append::LogsPage>(200)
+            .gives::<wire::event::LogsPage>(200)
             .refuses(&["not_found", "job_purged", "archive_unavailable"]),
         get("/v1/jobs/{id}/feed", "the events of a job as they come", feed::job_feed)
             .may(V)
@@ -252,7 +252,7 @@ fn holders() -> Vec<Route> {
         post("/v1/jobs/{id}/progress", "report progress, stage, metadata and checkpoint", lease::progress)
             .may(W)
             .or_lease()
-            .takes::<lease::ProgressBody>()
+            .takes::<wire::append::ProgressBody>()
             .gives::<append::Written>(200)
             .refuses(HELD),
         post("/v1/jobs/{id}/logs", "write log lines", append::write_logs)
@@ -269,7 +269,7 @@ fn holders() -> Vec<Route> {
         put("/v1/jobs/{id}/steps/{name}", "record that a step began or ended", append::put_step)
             .may(W)
             .or_lease()
-            .takes::<append::StepBody>()
+            .takes::<wire::append::StepBody>()
             .gives::<append::Written>(200)
             .refuses(&[
                 "step_recorded",
@@ -287,8 +287,8 @@ fn approvals() -> Vec<Route> {
         post("/v1/jobs/{id}/approvals", "ask for an approval", approve::ask)
             .may(W)
             .or_lease()
-            .takes::<approve::AskBody>()
-            .gives::<approve::AskedShape>(201)
+            .takes::<wire::approval::AskBody>()
+            .gives::<wire::approval::AskedShape>(201)
             .creates()
             .refuses(HELD),
         get("/v1/approvals", "list approvals, newest first", approve::approvals)
@@ -299,14 +299,14 @@ fn approvals() -> Vec<Route> {
                 LIMIT,
                 CURSOR,
             ])
-            .gives::<approve::ApprovalsPage>(200),
+            .gives::<wire::approval::ApprovalsPage>(200),
         get("/v1/approvals/{id}", "one approval", approve::approval)
             .may(V)
             .gives::<wire::approval::ApprovalShape>(200)
             .refuses(&["approval_not_found"]),
         post("/v1/approvals/by-token", "the question of an approval link", approve::by_token)
             .open_to(Access::Everybody)
-            .takes::<approve::ByToken>()
+            .takes::<wire::approval::ByToken>()
             .gives::<approve::Question>(200)
             .refuses(&["approval_not_found", "approval_forbidden", "token_malformed", "too_many_requests"]),
         post("/v1/approvals/{id}/decide", "vote on an approval", approve::decide)
@@ -329,28 +329,28 @@ fn surroundings() -> Vec<Route> {
     vec![
         get("/v1/queues", "queues: what is due, since when, rates, defaults", queues::queues)
             .may(V)
-            .gives::<queues::QueuesPage>(200),
+            .gives::<wire::registry::QueuesPage>(200),
         put("/v1/queues/{queue}", "set what a queue's jobs fall back to", queues::put)
             .may(O)
             .takes::<wire::control::QueueBody>()
-            .gives::<queues::OneQueue>(200),
+            .gives::<wire::registry::OneQueue>(200),
         post("/v1/queues/{queue}/pause", "pause a queue", queues::pause)
             .may(O)
-            .gives::<queues::OneQueue>(200),
+            .gives::<wire::registry::OneQueue>(200),
         post("/v1/queues/{queue}/resume", "resume a queue", queues::resume)
             .may(O)
-            .gives::<queues::OneQueue>(200),
+            .gives::<wire::registry::OneQueue>(200),
         get("/v1/schedules", "schedules, by name", schedules::schedules)
             .may(V)
-            .gives::<schedules::SchedulesPage>(200),
+            .gives::<wire::schedule::SchedulesPage>(200),
         get("/v1/schedules/{name}", "one schedule", schedules::schedule)
             .may(V)
-            .gives::<schedules::ScheduleShape>(200)
+            .gives::<wire::schedule::ScheduleShape>(200)
             .refuses(&["schedule_not_found"]),
         put("/v1/schedules/{name}", "make or change a schedule", schedules::put)
             .may(O)
             .takes::<wire::schedule::ScheduleBody>()
-            .gives::<schedules::ScheduleShape>(200)
+            .gives::<wire::schedule::ScheduleShape>(200)
             .refuses(&["version_mismatch"]),
         delete("/v1/schedules/{name}", "remove a schedule; its jobs stay", schedules::remove)
             .may(O)
@@ -368,11 +368,11 @@ fn surroundings() -> Vec<Route> {
             .refuses(&["schedule_not_found"]),
         post("/v1/schedules/{name}/pause", "pause a schedule", schedules::pause)
             .may(O)
-            .gives::<schedules::ScheduleShape>(200)
+            .gives::<wire::schedule::ScheduleShape>(200)
             .refuses(&["schedule_not_found"]),
         post("/v1/schedules/{name}/resume", "resume a schedule, from its next slot on", schedules::resume)
             .may(O)
-            .gives::<schedules::ScheduleShape>(200)
+            .gives::<wire::schedule::ScheduleShape>(200)
             .refuses(&["schedule_not_found"]),
         post("/v1/schedules/{name}/backfill", "enqueue slots of the past", schedules_bulk::backfill)
             .may(O)
@@ -388,11 +388,11 @@ fn surroundings() -> Vec<Route> {
         get("/v1/leader", "who leads", schedules::leader).may(V).gives::<schedules::LeaderShape>(200),
         get("/v1/workers", "workers that reported themselves", workers::workers)
             .may(V)
-            .gives::<workers::WorkersPage>(200),
+            .gives::<wire::registry::WorkersPage>(200),
         put("/v1/workers/{id}", "report oneself, or tell a worker to take no more", workers::put)
             .may(WO)
             .takes::<wire::control::WorkerBody>()
-            .gives::<workers::OneWorker>(200)
+            .gives::<wire::registry::OneWorker>(200)
             .refuses(&["not_found"]),
         get("/v1/audit", "what operators did, newest first", workers::audit)
             .may(V)
@@ -405,21 +405,21 @@ fn surroundings() -> Vec<Route> {
                 LIMIT,
                 CURSOR,
             ])
-            .gives::<workers::AuditPage>(200),
-        get("/v1/keys", "access keys", keys::keys).gives::<keys::KeysPage>(200),
+            .gives::<wire::registry::AuditPage>(200),
+        get("/v1/keys", "access keys", keys::keys).gives::<wire::registry::KeysPage>(200),
         post("/v1/keys", "make an access key", keys::make)
             .takes::<wire::control::NewKey>()
-            .gives::<keys::MadeKey>(201)
+            .gives::<wire::registry::MadeKey>(201)
             .refuses(&["forbidden", "key_exists"]),
         delete("/v1/keys/{name}", "take an access key back", keys::revoke)
-            .gives::<keys::OneKey>(200)
+            .gives::<wire::registry::OneKey>(200)
             .refuses(&["not_found"]),
         get("/v1/session", "who is signed in", keys::session)
             .open_to(Access::AnyKey)
             .gives::<keys::Session>(200),
         post("/v1/session", "sign in a browser with a key", keys::sign_in)
             .open_to(Access::Everybody)
-            .takes::<keys::SignIn>()
+            .takes::<wire::control::SignIn>()
             .gives::<keys::Session>(201)
             .refuses(&["unauthorized", "origin_refused", "https_required", "too_many_requests"]),
         delete("/v1/session", "sign out", keys::sign_out).open_to(Access::Everybody).gives_other(204, ""),

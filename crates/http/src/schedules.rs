@@ -2,15 +2,16 @@
 
 use crate::call::{Call, Reply, json, ok};
 use crate::problem::Problem;
-use crate::wire::schedule::{MissedWord, OverlapWord, ScheduleBody};
+use crate::wire::schedule::{
+    MissedWord, OverlapWord, PausedShape, ScheduleBody, ScheduleShape, ScheduledJob, SchedulesPage,
+};
 use crate::wire::time::{Span, Time};
 use hyper::StatusCode;
 use serde::Serialize;
-use serde_json::Value;
 use utoipa::ToSchema;
 use windlass_core::limits::{PAGE_MAX, within};
 use windlass_core::schedule::{MISSED_DEFAULT, Missed, Overlap, Schedule, ScheduleState, Timing};
-use windlass_core::{Facts, Invalid, Name, Refusal, Timestamp};
+use windlass_core::{Invalid, Name, Refusal, Timestamp};
 use windlass_engine::Policies;
 use windlass_engine::service::Leading;
 use windlass_store::{Enqueue, PauseSchedule, PutSchedule, RemoveSchedule, fresh};
@@ -56,73 +57,6 @@ impl ScheduleBody {
     }
 }
 
-/// A schedule as it stands.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Schedule)]
-pub(crate) struct ScheduleShape {
-    /// Its name.
-    name: String,
-    /// When it fires, if by a cron text.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    cron: Option<String>,
-    /// When it fires, if in an interval.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    every: Option<Span>,
-    /// The time zone of `cron`.
-    timezone: String,
-    /// What is enqueued at each slot.
-    job: ScheduledJob,
-    /// What becomes of missed slots.
-    missed: MissedWord,
-    /// How many of them `all` makes up for.
-    missed_max: u32,
-    /// What becomes of a slot while the last job lives.
-    overlap: OverlapWord,
-    /// Jobs run up to so long after their slot.
-    jitter: Span,
-    /// Nothing fires before.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    starts_at: Option<Time>,
-    /// Nothing fires from then on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    ends_at: Option<Time>,
-    /// Grows with every change by a person.
-    version: i64,
-    /// When it was paused, and by whom.
-    paused: Option<PausedShape>,
-    /// The slot that comes next; null while it is paused, and when there is no more.
-    next_at: Option<Time>,
-    /// The slot that was fired last.
-    last_slot: Option<Time>,
-    /// Its job.
-    last_job: Option<String>,
-    /// Why it does not fire although it is not paused.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    broken: Option<String>,
-    /// When it was made.
-    created_at: Time,
-    /// When a person changed it last.
-    updated_at: Time,
-}
-
-/// What a schedule enqueues.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct ScheduledJob {
-    #[serde(flatten)]
-    #[schema(value_type = Object)]
-    facts: Facts,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    payload: Option<Value>,
-}
-
-/// Since when and by whom something is paused.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = SchedulePaused)]
-pub(crate) struct PausedShape {
-    at: Time,
-    by: String,
-}
-
 impl ScheduleShape {
     pub(crate) fn of(state: ScheduleState) -> Self {
         let ScheduleState { name, schedule, version, paused, .. } = state;
@@ -160,13 +94,6 @@ impl ScheduleShape {
             updated_at: Time(state.updated_at),
         }
     }
-}
-
-/// Every schedule, by name.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Schedules)]
-pub(crate) struct SchedulesPage {
-    schedules: Vec<ScheduleShape>,
 }
 
 /// `GET /v1/schedules`

@@ -2,7 +2,8 @@
 
 use crate::call::{Call, Reply, json, ok};
 use crate::problem::Problem;
-use crate::schedules::{ScheduleShape, find};
+use crate::schedules::find;
+use crate::wire::schedule::ScheduleShape;
 use crate::wire::schedule::{ApplyBody, BackfillBody};
 use crate::wire::time::Time;
 use hyper::StatusCode;

@@ -34,7 +34,7 @@ const HEAD: Duration = Duration::from_secs(75);
 /// How long a client may read nothing of what it asked for.
 const STALLED: Duration = Duration::from_secs(60);
 /// How long requests have to end.
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(25);
 /// How often a silent stream says that it is there.
 const COMMENT: Duration = Duration::from_secs(15);
 /// How long the end waits for this server to resign as leader, so that another leads at once.
@@ -148,7 +148,8 @@ impl Server {
         self
     }
 
-    /// How long requests have to end after a graceful shutdown began; 30 seconds unless said otherwise.
+    /// How long requests have to end after a graceful shutdown began; 25 seconds unless said otherwise, which leaves room
+    /// within the 30 that supervisors usually give.
     pub fn shutdown_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self

@@ -2,84 +2,14 @@
 
 use crate::call::{Call, Reply, ok};
 use crate::wire::new_job::lease_ms;
-use crate::wire::object::objects;
+use crate::wire::settings::{RuleWish, SettingsBody};
 use crate::wire::time::{Span, Time};
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use utoipa::ToSchema;
 use windlass_core::retention::RetentionRule;
 use windlass_core::settings::{Settings, SettingsState};
 use windlass_core::{Invalid, Name, Status};
 use windlass_store::PutSettings;
-
-objects!(SettingsBody, SettingsWish, RuleWish);
-
-/// All settings. What is left out has its default.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = NewSettings)]
-pub(crate) struct SettingsWish {
-    /// How long a lease lasts when a worker that claims through a server does not say; null is what the server was started
-    /// with.
-    #[serde(default)]
-    default_lease: Option<Span>,
-    /// From when on a slot of a schedule counts as missed; 60 s.
-    #[serde(default)]
-    missed_after: Option<Span>,
-    /// The most missed slots that any schedule makes up for in one go; 1000.
-    #[serde(default)]
-    #[schema(minimum = 1, maximum = 1000)]
-    missed_max: Option<u32>,
-    /// How long a worker has to start what it was assigned; 10 s. If it is gone by then, another gets the job.
-    #[serde(default)]
-    reassign_after: Option<Span>,
-    /// How long a processed event of a trigger is kept, and a duplicate of it known; 30 days.
-    #[serde(default)]
-    trigger_events_kept: Option<Span>,
-    /// How far the timestamp of a webhook may be from now; 5 minutes.
-    #[serde(default)]
-    webhook_tolerance: Option<Span>,
-    /// How many webhooks one trigger takes per minute and server; 600.
-    #[serde(default)]
-    #[schema(minimum = 1, maximum = 1000000)]
-    webhooks_per_minute: Option<u32>,
-    /// How long finished jobs are kept, by rules of which the most specific decides; for ever without one.
-    #[serde(default)]
-    #[schema(max_items = 100)]
-    retention: Option<Vec<RuleWish>>,
-    /// Whether a finished job is written to the archive before it is removed; yes.
-    #[serde(default)]
-    retention_archive: Option<bool>,
-    /// How long it is known of a removed job where it was archived; null is for ever.
-    #[serde(default)]
-    tombstones_kept: Option<Span>,
-    /// How long log lines stay in the database before they move to the archive; null is for ever.
-    #[serde(default)]
-    log_bodies_kept: Option<Span>,
-    /// How long nothing happens to an unfinished job before it is cancelled; null is never.
-    #[serde(default)]
-    cancel_idle_after: Option<Span>,
-    /// Whether the log is sealed, so that a change of it behind the engine's back shows; yes.
-    #[serde(default)]
-    seals: Option<bool>,
-}
-
-/// How long some finished jobs are kept.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = NewRetentionRule)]
-pub(crate) struct RuleWish {
-    /// Jobs that ended so: completed, failed, timed_out or cancelled; all when left out.
-    #[serde(default)]
-    status: Option<String>,
-    /// Jobs of this queue; all when left out.
-    #[serde(default)]
-    queue: Option<String>,
-    /// Jobs of this kind; all when left out.
-    #[serde(default)]
-    kind: Option<String>,
-    /// How long after their end they are kept; null is for ever.
-    keep: Option<Span>,
-}
 
 impl RuleWish {
     fn rule(self) -> Result<RetentionRule, Invalid> {
@@ -94,18 +24,6 @@ impl RuleWish {
             keep_ms: self.keep.map(Span::ms),
         })
     }
-}
-
-/// Settings to put in force.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields, remote = "Self")]
-#[schema(as = PutSettings)]
-pub(crate) struct SettingsBody {
-    /// All of them.
-    settings: SettingsWish,
-    /// The version they were made from: at any other they are refused.
-    #[schema(minimum = 0)]
-    expected_version: i64,
 }
 
 /// All settings.

@@ -7,10 +7,8 @@ use crate::presence;
 use crate::problem::Problem;
 use crate::wire::control::WorkerBody;
 use crate::wire::new_job::lease_ms;
-use crate::wire::registry::{AuditShape, WorkerShape};
-use serde::Serialize;
+use crate::wire::registry::{AuditPage, AuditShape, OneWorker, WorkerShape, WorkersPage};
 use std::collections::BTreeMap;
-use utoipa::ToSchema;
 use windlass_core::limits::{PAGE_MAX, count, within};
 use windlass_core::registry::Slots;
 use windlass_core::{AuditEntry, Invalid, LeaseMs, Name, Role, Timestamp, Who, Worker};
@@ -25,13 +23,6 @@ const NAMES_MAX: usize = 1_000;
 /// The most jobs at once that a worker may claim to hold.
 const CAPACITY_MAX: i64 = 1_000_000;
 
-/// Every worker that was not forgotten.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Workers)]
-pub(crate) struct WorkersPage {
-    workers: Vec<WorkerShape>,
-}
-
 /// `GET /v1/workers`
 pub(crate) async fn workers(call: Call) -> Reply {
     let (workers, now) = (call.store().workers((), None).await?, fresh::wall_clock());
@@ -39,13 +30,6 @@ pub(crate) async fn workers(call: Call) -> Reply {
         !call.who.is_for_some_queues() || worker.queues.iter().any(|queue| call.who.sees(queue))
     });
     ok(&WorkersPage { workers: visible.map(|worker| WorkerShape::of(worker, now)).collect() })
-}
-
-/// A worker after it reported, or was told.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = OneWorker)]
-pub(crate) struct OneWorker {
-    worker: WorkerShape,
 }
 
 /// `PUT /v1/workers/{id}`
@@ -126,15 +110,6 @@ fn check_own(call: &Call, worker: &Worker) -> Result<(), Problem> {
         return Ok(());
     }
     Err(forbidden("a worker that was registered with another key", "operator"))
-}
-
-/// A page of the audit, newest first.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Audit)]
-pub(crate) struct AuditPage {
-    entries: Vec<AuditShape>,
-    /// Where to go on; none at the end.
-    next_cursor: Option<String>,
 }
 
 /// `GET /v1/audit`

@@ -513,14 +513,21 @@ async fn any_wrong_token_is_another_lease() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_claim_is_a_sign_of_life() {
     for bed in beds().await {
-        let id = bed.put_job(json!({ "queue": "a", "delay": "1h" })).await;
+        let due = json!({ "queue": "a" });
+        let (taken, left) = (bed.put_job(due.clone()).await, bed.put_job(due).await);
+        let other = bed.put_job(json!({ "queue": "a", "kind": "other" })).await;
+        for id in [&taken, &left, &other] {
+            assert_eq!(bed.job(id).await["blocked"]["reason"], "no_worker", "nobody has claimed yet");
+        }
         let claim = |queues: Value| json!({ "queues": queues, "kinds": ["work"], "worker_id": "plain" });
         bed.post("/v1/claim", claim(json!(["a"]))).await.is(200);
         let seen = bed.get("/v1/workers").await.is(200);
         let worker = &seen["workers"][0];
         assert_eq!((&worker["id"], &worker["live"]), (&json!("plain"), &json!(true)));
         assert_eq!((&worker["queues"], &worker["kinds"]), (&json!(["a"]), &json!(["work"])));
-        assert_ne!(bed.job(&id).await["blocked"]["reason"], "no_worker");
+        assert_eq!(bed.job(&taken).await["status"], "running");
+        assert_eq!(bed.job(&left).await["blocked"], Value::Null, "it is due, and who claimed will take it");
+        assert_eq!(bed.job(&other).await["blocked"]["reason"], "no_worker", "a kind that it does not claim");
         bed.put("/v1/workers/told", json!({ "queues": ["a"], "capacity": 7 })).await.is(200);
         bed.post("/v1/claim", json!({ "queues": ["b"], "worker_id": "told" })).await.is(200);
         let seen = bed.get("/v1/workers").await.is(200);

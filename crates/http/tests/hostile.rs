@@ -255,6 +255,24 @@ async fn a_deadline_cuts_off() {
     }
 }
 
+/// (http) With its defaults a server ends within the 30 s that supervisors usually give, whatever hangs on it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_end_fits_into_the_patience_of_a_supervisor() {
+    let minute = Duration::from_secs(60);
+    let bed = Place::memory().serve_with(|server| server.patience(minute, minute)).await;
+    let head = "POST /v1/jobs HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 9\r\n\r\n";
+    let _stuck = raw(&bed, head).await;
+    until("it is served", async || {
+        bed.get("/metrics").await.text.contains("windlass_http_requests_in_flight 2")
+    })
+    .await;
+    let asked = Instant::now();
+    bed.running.shutdown.graceful();
+    soon("the server ends", bed.running.ended).await.unwrap().unwrap();
+    let took = asked.elapsed();
+    assert!(took > Duration::from_secs(20) && took < Duration::from_secs(30), "{took:?}");
+}
+
 /// (http) A store that says nothing: the server is alive at once, not ready within two seconds, and calls end.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_silent_store_is_noticed() {

@@ -125,7 +125,7 @@ fn of_transactions(condition: &Condition, late_ms: i64) -> Vec<Finding> {
         }
     }
     if let Some((since, name)) = condition.prepared.as_ref().filter(|(since, _)| is_old(*since, late_ms)) {
-        let found = format!("the prepared transaction {name:?} is open for {}", ago(*since, now));
+        let found = format!("the prepared transaction {name} is open for {}", ago(*since, now));
         findings.push(problem(
             "transactions",
             found,

@@ -13,9 +13,8 @@ use windlass_store::fresh;
 pub fn parse(texts: &[String]) -> Outcome<Pairs> {
     let pair = |text: &String| {
         let pair = text.split_once('=').filter(|(_, value)| !value.is_empty());
-        let (name, value) = pair.ok_or_else(|| {
-            Failure::usage(format!("--filter {text:?} must be name=value, like queue=mail"))
-        })?;
+        let (name, value) = pair
+            .ok_or_else(|| Failure::usage(format!("--filter {text} must be name=value, like queue=mail")))?;
         Ok((name.replace('-', "_"), value.to_owned()))
     };
     texts.iter().map(pair).collect()
@@ -52,7 +51,7 @@ fn resolve(pairs: &Pairs) -> Outcome<Filter> {
             "finished_before" => filter.finished_before = Some(parse_moment(name, value, now)?),
             other => {
                 return Err(Failure::usage(format!(
-                    "there is no filter {other:?}; the names are status, dead, queue, kind, agent_id, tag, parent_id, \
+                    "there is no filter {other}; the names are status, dead, queue, kind, agent_id, tag, parent_id, \
                      worker_id, error_code, created_after, created_before, finished_after and finished_before"
                 )));
             }

@@ -38,7 +38,10 @@ impl Address {
     pub fn parse(text: &str, env: Environment<'_>) -> Result<Self, Invalid> {
         // Whatever stands behind the prefix may hold what nobody else should read.
         let shown = text.split('?').next().unwrap_or_default();
-        let wrong = |why: &str| Invalid::new("archive", masked(shown), why);
+        let wrong = |why: &str| {
+            let scheme = || format!("{}:…", text.split(':').next().unwrap_or_default());
+            Invalid::new("archive", if text.contains("://") { masked(shown) } else { scheme() }, why)
+        };
         let url = Url::parse(text).map_err(|_| wrong(FORM))?;
         let is_bare = url.username().is_empty() && url.password().is_none() && url.port().is_none();
         if url.scheme() != "s3" || !is_bare || url.fragment().is_some() {
@@ -111,6 +114,7 @@ fn server(text: &str) -> Option<Url> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn parse(text: &str, variables: &[(&str, &str)]) -> Result<Address, String> {
         let env = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
@@ -135,6 +139,26 @@ mod tests {
             (address.endpoint.as_str(), address.region.as_str()),
             ("https://s3.example.org/s3", "eu-west-1")
         );
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        #[test]
+        fn no_text_breaks_an_address_and_none_shows_its_secret(
+            text in prop_oneof![any::<String>(), "s3:(//)?([a-z0-9.-]{0,8}:hunter2@)?[a-zA-Z0-9.-]{0,70}(/[a-z0-9./%-]{0,20})?(\\?((endpoint|region|timeout|secret)=[a-z0-9:/.-]{0,20}&?){0,4})?"],
+            endpoint in prop_oneof![Just(None), any::<String>().prop_map(Some), "https?://[a-z:@/?.]{0,20}".prop_map(Some)],
+        ) {
+            let variables: Vec<_> = endpoint.iter().map(|text| ("AWS_ENDPOINT_URL", text.as_str())).collect();
+            match parse(&text, &variables) {
+                Err(said) => prop_assert!(!said.contains("hunter2"), "{said}"),
+                Ok(address) => {
+                    prop_assert!(["http", "https"].contains(&address.endpoint.scheme()), "{text}");
+                    prop_assert!(!address.prefix.split('/').any(|part| part == ".."), "{text}");
+                    prop_assert_eq!(parse(&address.place(), &[]).unwrap().prefix, address.prefix);
+                }
+            }
+        }
     }
 
     #[test]

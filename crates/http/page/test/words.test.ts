@@ -17,7 +17,9 @@ test("a filter reads back as it was written", () => {
   assert.match(fromText("colour:red").wrong!, /there is no filter colour/);
   assert.match(fromText("kind:a kind:b").wrong!, /twice/);
   assert.equal(fromText("01A1EC2B-72A9-738D-BC9C-2C446551EDA5").id, "01a1ec2b-72a9-738d-bc9c-2c446551eda5");
-  assert.equal(fromText("2c446551").end, "2c446551");
+  assert.deepEqual(["2C446551", "…2c446551", "72a9-738d", "dead"].map((text) => fromText(text).piece), ["2c446551", "2c446551", "72a9-738d", "dead"]);
+  assert.deepEqual([...fromText("dead").params!], [["kind", "dead"]]);
+  assert.deepEqual(["2c4", "2c446551 tag:shop", "kind:2c446551", "email.send"].map((text) => fromText(text).piece), [undefined, undefined, undefined, undefined]);
 });
 
 test("what hides in text is written out", () => {

@@ -10,7 +10,7 @@ pub(super) fn routes() -> Vec<Route> {
         post("/v1/jobs/{id}/charge", "charge units that a job turned out to cost", lease::charge)
             .may(W)
             .or_lease()
-            .takes::<lease::ChargeBody>()
+            .takes::<crate::wire::append::ChargeBody>()
             .gives::<append::Written>(200)
             .refuses(HELD),
         get(

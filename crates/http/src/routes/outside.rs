@@ -88,7 +88,7 @@ pub(super) fn routes() -> Vec<Route> {
             .gives::<settings::SettingsShape>(200),
         put("/v1/settings", "put settings in force", settings::put)
             .may(O)
-            .takes::<settings::SettingsBody>()
+            .takes::<crate::wire::settings::SettingsBody>()
             .gives::<settings::SettingsShape>(200)
             .refuses(&["version_mismatch"]),
     ]

@@ -22,7 +22,7 @@ pub(super) fn routes() -> Vec<Route> {
         get("/v1/operations", "what is done to many jobs, the latest first", operations::operations)
             .may(VO)
             .asks([LIMIT, CURSOR])
-            .gives::<operations::OperationsPage>(200),
+            .gives::<crate::wire::operation::OperationsPage>(200),
         get("/v1/operations/{id}", "one operation, and how far it is", operations::operation)
             .may(VO)
             .gives::<OperationShape>(200)

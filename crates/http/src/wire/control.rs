@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use utoipa::ToSchema;
 use windlass_core::Metadata;
 
-two_way!(QueueBody, EndpointBody, WorkerBody, NewKey, DecideBody);
+two_way!(QueueBody, EndpointBody, WorkerBody, NewKey, DecideBody, SignIn);
 
 /// What a queue's jobs fall back to, and how they reach workers. What is left out is unset; mode, limits and endpoint stay as
 /// they are.
@@ -136,4 +136,14 @@ pub enum DecisionWord {
     Approve,
     /// No.
     Deny,
+}
+
+/// Who signs in.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields, remote = "Self")]
+#[schema(as = SignIn)]
+pub struct SignIn {
+    /// The key, unless it is the bearer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
 }

@@ -1,49 +1,49 @@
 //! An event of a job's log as users see it.
 
-use super::raw::{Raw, Shown};
+use super::raw::{Raw, Shown, present};
 use super::time::{Span, Time};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
 use windlass_core::unique::Policy;
-use windlass_core::{Event, EventKind, Facts, LogLine, RunAt, Timestamp};
+use windlass_core::{Event, EventKind, Facts, LogLine, RunAt, Timestamp, Version};
 
 /// An entry of a job's log.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = Event)]
-pub(crate) struct EventShape {
+pub struct EventShape {
     /// Whose. Only in the feed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) job_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<String>,
     /// Its place in the job's log: 1, 2, 3 …
-    version: i64,
+    pub version: i64,
     /// What happened.
-    r#type: String,
+    pub r#type: String,
     /// The queue of its job. Only in the feed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) queue: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
     /// The kind of its job. Only in the feed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) kind: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
     /// Who: `api`, `key:…`, `worker:…`, `engine`, `sql:…`.
-    actor: String,
+    pub actor: String,
     /// The attempt it belongs to.
-    attempt: i32,
+    pub attempt: i32,
     /// The generation it belongs to.
-    generation: i32,
+    pub generation: i32,
     /// What the engine says about it; `{"unreadable": why}` where what is stored does not read back.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
-    detail: Option<Value>,
+    pub detail: Option<Value>,
     /// The caller's bytes: payload, result, error, checkpoint, step value, signal.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Raw>)]
-    pub(crate) payload: Option<Option<Raw>>,
+    pub payload: Option<Option<Raw>>,
     /// The same, when that is not JSON.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) payload_base64: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload_base64: Option<String>,
     /// When.
-    at: Time,
+    pub at: Time,
 }
 
 impl EventShape {
@@ -158,17 +158,17 @@ fn facts_shape(facts: &Facts) -> Value {
 }
 
 /// A line of a job's log.
-#[derive(Debug, Serialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[schema(as = LogLine)]
-pub(crate) struct LogLineShape {
+pub struct LogLineShape {
     /// Its place among the job's lines.
-    n: i64,
+    pub n: i64,
     /// When.
-    at: Time,
+    pub at: Time,
     /// Which attempt wrote it.
-    attempt: i32,
+    pub attempt: i32,
     /// The text.
-    line: String,
+    pub line: String,
 }
 
 impl From<LogLine> for LogLineShape {
@@ -176,6 +176,27 @@ impl From<LogLine> for LogLineShape {
         let LogLine { n, at, attempt, line } = line;
         Self { n, at: Time(at), attempt, line }
     }
+}
+
+/// A stretch of a job's log.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Events)]
+#[allow(missing_docs, reason = "the names say it, in the document of the API too")]
+pub struct EventsPage {
+    pub events: Vec<EventShape>,
+    /// What to give as `after` to go on; none at the end.
+    pub next_after: Option<Version>,
+}
+
+/// A stretch of a job's log lines.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Logs)]
+#[allow(missing_docs, reason = "the names say it, in the document of the API too")]
+pub struct LogsPage {
+    pub lines: Vec<LogLineShape>,
+    /// True if lines of the job were erased.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub erased: Option<bool>,
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! A job as users see it.
 
-use super::raw::{Raw, Shown};
+use super::raw::{Raw, Shown, present};
 use super::registry::BackoffOut;
 use super::time::{Span, Time};
 use serde::{Deserialize, Serialize};
@@ -76,7 +76,7 @@ pub struct JobShape {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<i32>,
     /// What it was given. Absent in lists, and where it is not JSON.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Raw>)]
     pub payload: Option<Option<Raw>>,
     /// What it was given, when that is not JSON.
@@ -395,4 +395,14 @@ fn wake(wake: Wake) -> WakeShape {
         payload,
         payload_base64,
     }
+}
+
+/// A page of jobs. It may be short: only a missing cursor is the end.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Jobs)]
+#[allow(missing_docs, reason = "the names say it, in the document of the API too")]
+pub struct JobsPage {
+    pub jobs: Vec<JobShape>,
+    /// Where to go on; none at the end.
+    pub next_cursor: Option<String>,
 }

@@ -16,10 +16,12 @@
 //! ```
 
 pub mod alert;
-pub(crate) mod approval;
+pub mod append;
+pub mod approval;
 pub mod claim;
 pub mod control;
-pub(crate) mod event;
+pub mod enqueue;
+pub mod event;
 pub mod filter;
 pub mod flow;
 pub mod job;
@@ -32,6 +34,7 @@ pub mod paper;
 pub mod raw;
 pub mod registry;
 pub mod schedule;
+pub mod settings;
 pub mod settle;
 pub mod stats;
 pub mod subscription;

@@ -109,3 +109,13 @@ impl OperationShape {
         }
     }
 }
+
+/// Operations, the latest first.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Operations)]
+#[allow(missing_docs, reason = "the names say it, in the document of the API too")]
+pub struct OperationsPage {
+    pub operations: Vec<OperationShape>,
+    /// Where to go on; none at the end.
+    pub next_cursor: Option<String>,
+}

@@ -103,6 +103,13 @@ pub(crate) enum Shown {
     Base64(String),
 }
 
+/// A member that is there, be it null.
+pub(crate) fn present<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Option<T>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
 impl Shown {
     /// How bytes go out. What was taken as JSON and cannot stand in a JSON text goes out as base64.
     pub(crate) fn of(payload: Option<&Payload>) -> Self {

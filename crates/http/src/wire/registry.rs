@@ -269,3 +269,72 @@ impl From<&AccessKey> for KeyShape {
         }
     }
 }
+
+/// Every queue that has a setting or a job that may run, now or later, or runs; or in which something happened in the last
+/// day, as this server saw it.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Queues)]
+#[allow(missing_docs, reason = "the names say it, in the document of the API too")]
+pub struct QueuesPage {
+    pub queues: Vec<QueueShape>,
+}
+
+/// A queue after it was changed.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = OneQueue)]
+#[allow(missing_docs, reason = "the names say it, in the document of the API too")]
+pub struct OneQueue {
+    pub queue: QueueShape,
+}
+
+/// Every worker that was not forgotten.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Workers)]
+#[allow(missing_docs, reason = "the names say it, in the document of the API too")]
+pub struct WorkersPage {
+    pub workers: Vec<WorkerShape>,
+}
+
+/// A worker after it reported, or was told.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = OneWorker)]
+#[allow(missing_docs, reason = "the names say it, in the document of the API too")]
+pub struct OneWorker {
+    pub worker: WorkerShape,
+}
+
+/// A page of the audit, newest first.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Audit)]
+#[allow(missing_docs, reason = "the names say it, in the document of the API too")]
+pub struct AuditPage {
+    pub entries: Vec<AuditShape>,
+    /// Where to go on; none at the end.
+    pub next_cursor: Option<String>,
+}
+
+/// Every key that grants no more than the caller's own, by name.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = AccessKeys)]
+#[allow(missing_docs, reason = "the names say it, in the document of the API too")]
+pub struct KeysPage {
+    pub keys: Vec<KeyShape>,
+}
+
+/// One key.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = OneAccessKey)]
+#[allow(missing_docs, reason = "the names say it, in the document of the API too")]
+pub struct OneKey {
+    pub key: KeyShape,
+}
+
+/// A key that was made.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = MadeAccessKey)]
+#[allow(missing_docs, reason = "the names say it, in the document of the API too")]
+pub struct MadeKey {
+    pub key: KeyShape,
+    /// The key itself. It is shown this once and kept nowhere.
+    pub secret: String,
+}

@@ -1,11 +1,13 @@
-//! Schedules as they are asked for.
+//! Schedules as they are asked for, and as they stand.
 
 use super::new_job::NewJobShape;
 use super::object::two_way;
 use super::time::{Moment, Span, Time};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use utoipa::ToSchema;
+use windlass_core::Facts;
 
 two_way!(ScheduleBody, ApplyBody, BackfillBody);
 
@@ -104,4 +106,81 @@ pub struct BackfillBody {
     /// Whether nothing is enqueued.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
+}
+
+/// A schedule as it stands.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Schedule)]
+pub struct ScheduleShape {
+    /// Its name.
+    pub name: String,
+    /// When it fires, if by a cron text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cron: Option<String>,
+    /// When it fires, if in an interval.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<Span>,
+    /// The time zone of `cron`.
+    pub timezone: String,
+    /// What is enqueued at each slot.
+    pub job: ScheduledJob,
+    /// What becomes of missed slots.
+    pub missed: MissedWord,
+    /// How many of them `all` makes up for.
+    pub missed_max: u32,
+    /// What becomes of a slot while the last job lives.
+    pub overlap: OverlapWord,
+    /// Jobs run up to so long after their slot.
+    pub jitter: Span,
+    /// Nothing fires before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts_at: Option<Time>,
+    /// Nothing fires from then on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_at: Option<Time>,
+    /// Grows with every change by a person.
+    pub version: i64,
+    /// When it was paused, and by whom.
+    pub paused: Option<PausedShape>,
+    /// The slot that comes next; null while it is paused, and when there is no more.
+    pub next_at: Option<Time>,
+    /// The slot that was fired last.
+    pub last_slot: Option<Time>,
+    /// Its job.
+    pub last_job: Option<String>,
+    /// Why it does not fire although it is not paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub broken: Option<String>,
+    /// When it was made.
+    pub created_at: Time,
+    /// When a person changed it last.
+    pub updated_at: Time,
+}
+
+/// What a schedule enqueues.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[allow(missing_docs, reason = "the names say it, in the document of the API too")]
+pub struct ScheduledJob {
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    pub facts: Facts,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Value>,
+}
+
+/// Since when and by whom something is paused.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = SchedulePaused)]
+#[allow(missing_docs, reason = "the names say it, in the document of the API too")]
+pub struct PausedShape {
+    pub at: Time,
+    pub by: String,
+}
+
+/// Every schedule, by name.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[schema(as = Schedules)]
+#[allow(missing_docs, reason = "the names say it, in the document of the API too")]
+pub struct SchedulesPage {
+    pub schedules: Vec<ScheduleShape>,
 }

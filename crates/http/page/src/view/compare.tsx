@@ -10,7 +10,7 @@ import { Empty } from "../base/parts.tsx";
 import { change, href, params } from "../base/route.ts";
 import { plural, short } from "../base/text.ts";
 import { Page, Panel, Pill, Trouble } from "./bits.tsx";
-import { endingWith, ID } from "./filter.ts";
+import { having, ID } from "./filter.ts";
 import { attempts, stepsOf, type Step } from "./life.ts";
 
 const EVENTS = 1000;
@@ -128,10 +128,10 @@ export function Compare() {
   const submit = async (event: SubmitEvent) => {
     event.preventDefault();
     const form = new FormData(event.currentTarget as HTMLFormElement);
-    // The short end of an id, as lists show it, will do.
+    // A piece of an id will do, as lists show its end.
     const found = async (name: string) => {
       const text = String(form.get(name) ?? "").trim();
-      return text && !ID.test(text.split("@")[0]) ? ((await endingWith(text).catch(() => []))[0] ?? text) : text;
+      return text && !ID.test(text.split("@")[0]) ? ((await having(text.toLowerCase()).catch(() => []))[0] ?? text) : text;
     };
     location.hash = href("compare", "", { a: await found("a"), b: await found("b"), all: isAll ? "true" : "" });
   };

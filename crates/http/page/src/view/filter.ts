@@ -1,5 +1,5 @@
 // Filters: as the API names them in the address, as short words in one box. `kind:email.send tag:shop`, a bare word is a kind,
-// an id, or the end of one as lists show it, goes to its job.
+// an id, or a piece of one that no other job has, goes to its job.
 
 import { get, type Job } from "../base/api.ts";
 
@@ -9,8 +9,8 @@ export const NAMES: Record<string, string> = {
 };
 export const SHORT = Object.fromEntries(Object.entries(NAMES).map(([short, name]) => [name, short]));
 export const ID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-// The end of an id, as it is shown.
-const END = /^[0-9a-f]{8}$/i;
+// What may be a piece of an id: lists show the end. A kind may look the same, so a piece that no id has is a kind.
+const PIECE = /^…?[0-9a-f-]{4,35}$/i;
 const LOOKED_PAGES = 5;
 const TOKEN = /(?:([a-z_]+):)?("[^"]*"|\S+)/g;
 
@@ -27,29 +27,30 @@ export function toText(params: URLSearchParams) {
   return Object.values(NAMES).filter((name) => params.get(name)).map((name) => `${SHORT[name]}:${quoted(params.get(name)!)}`).join(" ");
 }
 
-// { params } of the words, or { id } or the { end } of the id of a job, or { wrong } with what to do.
-export type Said = { params?: Map<string, string>; id?: string; end?: string; wrong?: string };
+// { params } of the words, or the { id } of a job, or { wrong } with what to do. One bare word that may be a { piece } of an id has
+// { params } beside it, in which it is a kind.
+export type Said = { params?: Map<string, string>; id?: string; piece?: string; wrong?: string };
 
 export function fromText(text: string): Said {
   const params = new Map<string, string>();
   for (const [whole, short, value] of text.trim().matchAll(TOKEN)) {
     if (!short && ID.test(whole)) return { id: whole.toLowerCase() };
-    if (!short && END.test(whole)) return { end: whole.toLowerCase() };
     const name = short ? NAMES[short] ?? (SHORT[short] && short) : "kind";
     if (!name) return { wrong: `there is no filter ${short}; there are ${Object.keys(NAMES).slice(0, 7).join(", ")}, created_after, finished_before …` };
     if (params.has(name)) return { wrong: `${short ?? name} is there twice; one of each` };
     params.set(name, value.replace(/^"|"$/g, ""));
   }
-  return { params };
+  const alone = text.trim();
+  return PIECE.test(alone) ? { params, piece: alone.replace("…", "").toLowerCase() } : { params };
 }
 
-// The ids among the newest jobs that end so.
-export async function endingWith(end: string) {
+// The ids among the newest jobs that have this piece.
+export async function having(piece: string) {
   const found: string[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < LOOKED_PAGES; page += 1) {
     const answer = await get<{ jobs: Job[]; next_cursor?: string }>("v1/jobs", { limit: 1000, cursor });
-    found.push(...answer.jobs.map((job) => job.id).filter((id) => id.endsWith(end)));
+    found.push(...answer.jobs.map((job) => job.id).filter((id) => id.includes(piece)));
     cursor = answer.next_cursor;
     if (!cursor) break;
   }

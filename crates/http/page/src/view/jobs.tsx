@@ -12,7 +12,7 @@ import { DEAD, word } from "../base/status.ts";
 import { many, plural, rate } from "../base/text.ts";
 import { enqueue } from "./acts.tsx";
 import { askBulk, type Action } from "./bulk.tsx";
-import { address, endingWith, FILTERS, FIXED, fromText, NAMES, pick, SHORT, toText } from "./filter.ts";
+import { address, having, FILTERS, FIXED, fromText, NAMES, pick, SHORT, toText } from "./filter.ts";
 import { List } from "./list.ts";
 import { HEADS, Row } from "./row.tsx";
 import { SavedViews } from "./saved.tsx";
@@ -140,10 +140,12 @@ function FilterBox({ asked, known }: { asked: URLSearchParams; known: () => Reco
   };
   const apply = async () => {
     const said = fromText(input.current!.value);
-    if (said.end) {
-      const [id, another] = await endingWith(said.end).catch(() => [] as string[]);
+    if (said.piece) {
+      const [id, another] = await having(said.piece).catch(() => [] as string[]);
       if (id && !another) said.id = id;
-      else said.wrong = another ? `several ids end with ${said.end}; give a whole one` : `no id of the newest jobs ends with ${said.end}; a kind is kind:${said.end}`;
+      else if (another) said.wrong = `several ids have ${said.piece}; type more of it, a kind is kind:${said.piece}`;
+      // Words are kinds, numbers are not.
+      else if (/\d/.test(said.piece)) said.wrong = `no id of the newest jobs has ${said.piece}; a kind is kind:${said.piece}`;
     }
     wrong.value = said.wrong ?? "";
     if (said.wrong) return;
@@ -158,7 +160,7 @@ function FilterBox({ asked, known }: { asked: URLSearchParams; known: () => Reco
         <Icon name="find" />
         <input
           ref={input} id="filter" type="search" name="filter" autocomplete="off" spellcheck={false} list="offers" defaultValue={toText(asked)}
-          placeholder="queue:mail kind:email.send tag:shop error:smtp_busy, or a job id or its end"
+          placeholder="queue:mail kind:email.send tag:shop error:smtp_busy, or a job id or a piece of one"
           onFocus={offer} onInput={() => (input.current!.value === "" ? apply() : offer())}
         />
         <kbd title="press / to filter">/</kbd>

@@ -7,7 +7,7 @@ import { theme } from "../base/prefs.ts";
 import { href } from "../base/route.ts";
 import { may } from "../base/session.ts";
 import { enqueue } from "./acts.tsx";
-import { endingWith, fromText, ID } from "./filter.ts";
+import { fromText, having, ID } from "./filter.ts";
 
 export const isPaletteOpen = signal(false);
 
@@ -85,7 +85,7 @@ function Open() {
   const said = fromText(typed);
   const direct: Entry[] = [];
   if (ID.test(typed)) direct.push({ what: "job", name: typed, run: go(`#/jobs/${typed.toLowerCase()}`) });
-  else if (said.end) direct.push({ what: "job", name: `the job that ends with ${said.end}`, run: () => endingWith(said.end!).then(([id]) => (location.hash = id ? `#/jobs/${id}` : `#/jobs?kind=${said.end}`)) });
+  else if (said.piece && /\d/.test(said.piece)) direct.push({ what: "job", name: `the job with ${said.piece} in its id`, run: () => having(said.piece!).then(([id]) => (location.hash = id ? `#/jobs/${id}` : `#/jobs?kind=${said.piece}`)) });
   else if (typed.includes(":") && said.params) direct.push({ what: "filter", name: typed, run: go(href("jobs", "", Object.fromEntries(said.params))) });
   const found = [...fixed(), ...more.value]
     .map((entry) => ({ entry, rank: match(`${entry.name}`, typed) ?? (match(entry.what, typed) === 0 && typed ? 50 : null) }))
