@@ -10,68 +10,14 @@
 mod wire;
 
 use serde_json::{Value, json};
-use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex};
-use windlass_core::trigger::webhook::{Signed, WebhookSecret};
-use windlass_store::fresh::wall_clock;
+use wire::receiver::{Receiver, SECRET};
 use wire::{Client, Place, Served, until};
 
-const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
-
-/// A web service that keeps what comes, by the ids of messages, and accepts only what is signed.
-#[derive(Clone)]
-struct Receiver {
-    url: String,
-    came: Arc<Mutex<Vec<(String, Value)>>>,
-    unsigned: Arc<Mutex<usize>>,
-}
-
-impl Receiver {
-    fn start() -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("http://{}/alerts", listener.local_addr().unwrap());
-        let receiver = Self { url, came: Arc::default(), unsigned: Arc::default() };
-        let this = receiver.clone();
-        std::thread::spawn(move || {
-            for stream in listener.incoming() {
-                this.answer(&stream.unwrap());
-            }
-        });
-        receiver
-    }
-
-    fn answer(&self, mut stream: &TcpStream) {
-        let mut lines = BufReader::new(stream);
-        let mut headers = HashMap::new();
-        let mut line = String::new();
-        while lines.read_line(&mut line).unwrap_or(0) > 2 {
-            if let Some((name, value)) = line.trim().split_once(": ") {
-                headers.insert(name.to_ascii_lowercase(), value.to_owned());
-            }
-            line.clear();
-        }
-        let Some(length) = headers.get("content-length") else { return };
-        let mut body = vec![0; length.parse().unwrap()];
-        lines.read_exact(&mut body).unwrap();
-        let of = |name: &str| headers.get(name).map_or("", String::as_str);
-        let signed = Signed { id: of("webhook-id"), timestamp: of("webhook-timestamp"), body: &body };
-        let secret = WebhookSecret::parse(SECRET).unwrap();
-        if signed.verify(of("webhook-signature"), &[secret], 300_000, wall_clock()).is_err() {
-            *self.unsigned.lock().unwrap() += 1;
-        }
-        let message = (of("webhook-id").to_owned(), serde_json::from_slice(&body).unwrap());
-        self.came.lock().unwrap().push(message);
-        let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    }
-
-    /// The messages about an alert: id and type.
-    fn about(&self, alert: &str) -> Vec<(String, String)> {
-        let came = self.came.lock().unwrap();
-        let about = came.iter().filter(|(_, body)| body["alert"] == alert);
-        about.map(|(id, body)| (id.clone(), body["type"].as_str().unwrap().to_owned())).collect()
-    }
+/// The messages about an alert: id and type.
+fn about(receiver: &Receiver, alert: &str) -> Vec<(String, String)> {
+    let came = receiver.came.lock().unwrap();
+    let about = came.iter().filter(|(_, body)| body["alert"] == alert);
+    about.map(|(id, body)| (id.clone(), body["type"].as_str().unwrap().to_owned())).collect()
 }
 
 fn put(client: &mut Client, path: &str, body: &Value) {
@@ -97,9 +43,9 @@ fn look(client: &mut Client, receiver: &Receiver, name: &str) {
     let body = json!({ "metric": "no_worker", "queue": name, "notify": "ops" });
     put(client, &format!("/v1/alerts/{name}"), &body);
     let job = enqueue(client, name);
-    until("the other alert fires", || receiver.about(name).len() == 1);
+    until("the other alert fires", || about(receiver, name).len() == 1);
     cancel(client, &job);
-    until("the other alert is over", || receiver.about(name).len() == 2);
+    until("the other alert is over", || about(receiver, name).len() == 2);
 }
 
 #[test]
@@ -114,22 +60,22 @@ fn each_change_of_an_alert_is_sent_once_also_when_the_leader_is_killed() {
     put(client, "/v1/subscriptions/ops", &ops);
     put(client, "/v1/alerts/late", &json!({ "metric": "no_worker", "queue": "lonely", "notify": "ops" }));
     let job = enqueue(client, "lonely");
-    until("it fires", || !receiver.about("late").is_empty());
+    until("it fires", || !about(&receiver, "late").is_empty());
     look(client, &receiver, "between");
     first.kill();
     until("the second server leads", || leads(&second));
     look(client, &receiver, "after");
     let fires = ("alert-late-1".to_owned(), "alert.firing".to_owned());
-    assert_eq!(receiver.about("late"), std::slice::from_ref(&fires), "it still fires, and that was said");
+    assert_eq!(about(&receiver, "late"), std::slice::from_ref(&fires), "it still fires, and that was said");
     let shown = client.get("/v1/alerts").unwrap().is(200);
     let shown = shown["alerts"].as_array().unwrap().iter().find(|alert| alert["name"] == "late").unwrap();
     assert!(shown["firing_since"].is_string() && shown["unsent"].is_null(), "{shown}");
 
     cancel(client, &job);
-    until("it is over", || receiver.about("late").len() > 1);
+    until("it is over", || about(&receiver, "late").len() > 1);
     look(client, &receiver, "at-last");
     let over = ("alert-late-2".to_owned(), "alert.resolved".to_owned());
-    assert_eq!(receiver.about("late"), [fires, over]);
+    assert_eq!(about(&receiver, "late"), [fires, over]);
     assert_eq!(*receiver.unsigned.lock().unwrap(), 0, "every message is signed");
     let of_jobs = receiver.came.lock().unwrap().iter().filter(|(_, body)| body["alert"].is_null()).count();
     assert_eq!(of_jobs, 0, "nothing else came");

@@ -75,7 +75,8 @@ on_every_store! {
         assert_eq!(worker.epoch(), None, "it resigned");
         // With servers left, it is one of them that leads next.
         let (mut second, _, dies) = candidate(&bed, &mut tasks, "another server");
-        while bed.store.term(name("next_leader"), None).await.expect("the store").is_none_or(|next| next.holder != who("another server")) {
+        let next = async || bed.store.term(name("next_leader"), None).await.expect("the store");
+        while next().await.is_none_or(|next| next.holder != who("another server")) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         first_ends.graceful();

@@ -5,6 +5,7 @@ pub mod client;
 pub mod hole;
 #[path = "../../../engine/tests/bed/postgres.rs"]
 mod postgres;
+pub mod receiver;
 
 pub use client::{Client, Reply};
 
@@ -63,6 +64,18 @@ impl Place {
                 end = connection => panic!("the connection ended: {end:?}"),
             }
         });
+    }
+
+    /// The number that a query answers.
+    pub fn of_database(&self, query: &str) -> f64 {
+        wait_for(async {
+            let (client, connection) =
+                tokio_postgres::connect(&self.url, tokio_postgres::NoTls).await.unwrap();
+            tokio::select! {
+                row = client.query_one(query, &[]) => row.unwrap().get(0),
+                end = connection => panic!("the connection ended: {end:?}"),
+            }
+        })
     }
 
     /// A session that keeps purges from writing, as long as it lives. Reads and leaders go on.
