@@ -447,6 +447,7 @@ TRIGGER jobs_not_emptied BEFORE TRUNCATE ON jobs FOR EACH STATEMENT EXECUTE FUNC
 CONSTRAINT TRIGGER owed_settled AFTER INSERT ON owed DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION settle_debts()
 TRIGGER removals_kept BEFORE DELETE OR UPDATE ON removals FOR EACH ROW EXECUTE FUNCTION keep_history()
 TRIGGER removals_made BEFORE INSERT ON removals FOR EACH ROW WHEN (current_setting('windlass_guard.purging'::text,
+  true) IS DISTINCT FROM 'on'::text AND current_setting('windlass_guard.moving'::text,
   true) IS DISTINCT FROM 'on'::text) EXECUTE FUNCTION keep_history()
 TRIGGER removals_not_emptied BEFORE TRUNCATE ON removals FOR EACH STATEMENT EXECUTE FUNCTION keep_history()
 TRIGGER seals_kept BEFORE DELETE OR UPDATE ON seals FOR EACH ROW EXECUTE FUNCTION keep_history()

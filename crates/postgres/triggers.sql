@@ -34,7 +34,7 @@ EXECUTE FUNCTION windlass.refuse_insert();
 CREATE OR REPLACE TRIGGER job_events_appended BEFORE INSERT ON windlass.job_events FOR EACH STATEMENT
 EXECUTE FUNCTION windlass.refuse_insert();
 
--- Seals, and which jobs were removed, are only added to: by the engine and by a purge.
+-- Seals, and which jobs were removed, are only added to: by the engine, by a purge, and by who moves them in.
 CREATE OR REPLACE TRIGGER seals_kept BEFORE UPDATE OR DELETE ON windlass.seals FOR EACH ROW
 EXECUTE FUNCTION windlass.keep_history();
 CREATE OR REPLACE TRIGGER seals_not_emptied BEFORE TRUNCATE ON windlass.seals FOR EACH STATEMENT
@@ -46,7 +46,8 @@ EXECUTE FUNCTION windlass.keep_history();
 CREATE OR REPLACE TRIGGER removals_not_emptied BEFORE TRUNCATE ON windlass.removals FOR EACH STATEMENT
 EXECUTE FUNCTION windlass.keep_history();
 CREATE OR REPLACE TRIGGER removals_made BEFORE INSERT ON windlass.removals FOR EACH ROW
-WHEN (current_setting('windlass_guard.purging', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION windlass.keep_history();
+WHEN (current_setting('windlass_guard.purging', true) IS DISTINCT FROM 'on'
+  AND current_setting('windlass_guard.moving', true) IS DISTINCT FROM 'on') EXECUTE FUNCTION windlass.keep_history();
 
 -- A constraint's trigger cannot be replaced in place; only the app role writes this table.
 DROP TRIGGER IF EXISTS owed_settled ON windlass.owed;

@@ -35,6 +35,7 @@ mod post;
 mod problems;
 mod prune;
 mod publish;
+mod queue_show;
 mod reap;
 mod registry;
 mod remote_store;

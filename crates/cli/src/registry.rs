@@ -8,6 +8,7 @@ use crate::args::{
 use crate::fail::{Failure, Outcome};
 use crate::ids;
 use crate::out::Out;
+use crate::queue_show;
 use crate::shape::Reply;
 use crate::show::{self, list, moment, text};
 use crate::span::ago;
@@ -67,6 +68,7 @@ pub async fn queues(command: QueuesCommand, create: bool, door: &ApiClient, out:
             show::reply(out, &reply, |out, page| show_queues(out, list(page, "queues")));
             return Ok(());
         }
+        QueuesCommand::Show(which) => return queue_show::run(which.queue, door, out).await,
         QueuesCommand::Pause(which) => pause(which, true, create, door).await?,
         QueuesCommand::Resume(which) => pause(which, false, create, door).await?,
         QueuesCommand::Set(settings) => {
@@ -211,7 +213,7 @@ async fn is_there(name: &Name, door: &ApiClient) -> Outcome<bool> {
 }
 
 /// Limits in words. What a newer server says of them is shown as it came.
-fn limits(flow: &Value) -> String {
+pub fn limits(flow: &Value) -> String {
     if flow.is_null() {
         return String::new();
     }
@@ -220,22 +222,25 @@ fn limits(flow: &Value) -> String {
     limits.map_or_else(|| text(flow), |limits| limits.to_string())
 }
 
+/// Whether a queue hands out jobs, and why not.
+pub fn standing(queue: &Value) -> (&'static str, String) {
+    let (paused, held, broken) = (&queue["paused"], &queue["held_until"], &queue["broken"]);
+    match (paused.is_null(), held.is_null()) {
+        (true, true) if !broken.is_null() => {
+            let (failed, ended) = (text(&broken["failed"]), text(&broken["ended"]));
+            ("broken", format!("until {}: {failed} of {ended} attempts failed", moment(&broken["until"])))
+        }
+        (true, true) => ("open", String::new()),
+        (true, false) => ("held", format!("until {}", moment(held))),
+        (false, _) => ("paused", format!("by {} at {}", text(&paused["by"]), moment(&paused["at"]))),
+    }
+}
+
 /// Queues as a table.
 pub fn show_queues(out: &Out, queues: &[Value]) {
     let row = |queue: &Value| {
         let more = if queue["due_capped"] == true { "+" } else { "" };
-        let paused = &queue["paused"];
-        let held = &queue["held_until"];
-        let broken = &queue["broken"];
-        let (status, by) = match (paused.is_null(), held.is_null()) {
-            (true, true) if !broken.is_null() => {
-                let (failed, ended) = (text(&broken["failed"]), text(&broken["ended"]));
-                ("broken", format!("until {}: {failed} of {ended} attempts failed", moment(&broken["until"])))
-            }
-            (true, true) => ("open", String::new()),
-            (true, false) => ("held", format!("until {}", moment(held))),
-            (false, _) => ("paused", format!("by {} at {}", text(&paused["by"]), moment(&paused["at"]))),
-        };
+        let (status, by) = standing(queue);
         let due = format!("{}{more}", text(&queue["due"]));
         let defaults = Some(text(&queue["defaults"])).filter(|text| text != "{}").unwrap_or_default();
         let limits = limits(&queue["flow"]);

@@ -5,14 +5,13 @@ use crate::fail::{Failure, Outcome};
 use crate::out::Out;
 use crate::verify::Problem;
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use windlass_core::lease::{hex, unhex};
 use windlass_core::{Job, JobId};
-use windlass_engine::seal_check::{SealCheck, SealReport, SealedJobs};
-use windlass_store::Store;
+use windlass_engine::seal_check::{KeptHead, SealCheck, SealReport, SealedJobs};
+use windlass_store::{SealHead, Store};
 
 /// What the seals say.
 pub struct Seals {
@@ -37,17 +36,16 @@ fn named((job, why): (Option<JobId>, String)) -> Problem {
 impl Seals {
     /// Looks at the whole chain.
     pub async fn look(store: &Arc<dyn Store>, args: &VerifyArgs, out: &Out) -> Outcome<Self> {
-        let mut problems = Vec::new();
         let heads = match &args.heads {
-            Some(file) => heads(file, store, &mut problems).await?,
-            None => BTreeMap::new(),
+            Some(file) => heads(file)?,
+            None => Vec::new(),
         };
         let check = SealCheck::new(Arc::clone(store), args.most).await?;
         let total = store.last_seal((), None).await?.map_or(0, |last| last.number);
         let bar = out.bar(total.unsigned_abs(), "seals");
         let mut report = check.chain(&heads, |number| bar.set_position(number.unsigned_abs())).await?;
         bar.finish_and_clear();
-        problems.extend(std::mem::take(&mut report.problems).into_iter().map(named));
+        let problems = std::mem::take(&mut report.problems).into_iter().map(named).collect();
         Ok(Self { check, report, problems })
     }
 
@@ -137,28 +135,21 @@ impl Portions<'_> {
     }
 }
 
-/// Reads heads, one per line. One of another store says nothing about this one, which is a problem.
-async fn heads(
-    file: &Path,
-    store: &Arc<dyn Store>,
-    problems: &mut Vec<Problem>,
-) -> Outcome<BTreeMap<i64, [u8; 32]>> {
+/// Reads heads, one per line.
+fn heads(file: &Path) -> Outcome<Vec<KeptHead>> {
     let text = std::fs::read_to_string(file)
         .map_err(|e| Failure::usage(format!("{} cannot be read: {e}", file.display())))?;
-    let here = format!("{:016x}", store.feed_head((), None).await?.life.store);
-    let mut heads = BTreeMap::new();
-    for (line, text) in (1..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty()) {
-        let head: Value = serde_json::from_str(text).unwrap_or_default();
-        let hash = head["hash"].as_str().and_then(unhex).and_then(|hash| hash.try_into().ok());
-        let (Some(number), Some(hash)) = (head["seal"].as_i64(), hash) else {
-            let file = file.display();
-            return Err(Failure::usage(format!("line {line} of {file} is no head of a seal")));
-        };
-        if head["store"] != here.as_str() {
-            problems.push((None, format!("the head of seal {number} was kept of another store")));
-        } else {
-            heads.insert(number, hash);
-        }
-    }
-    Ok(heads)
+    let lines = (1..).zip(text.lines()).filter(|(_, text)| !text.trim().is_empty());
+    lines.map(|(line, text)| head(text).ok_or_else(|| no_head(file, line))).collect()
+}
+
+fn head(line: &str) -> Option<KeptHead> {
+    let head: Value = serde_json::from_str(line).ok()?;
+    let hash = unhex(head["hash"].as_str()?)?.try_into().ok()?;
+    let store = u64::from_str_radix(head["store"].as_str()?, 16).ok()?;
+    Some(KeptHead { store, head: SealHead { number: head["seal"].as_i64()?, hash } })
+}
+
+fn no_head(file: &Path, line: usize) -> Failure {
+    Failure::usage(format!("line {line} of {} is no head of a seal", file.display()))
 }

@@ -196,6 +196,11 @@ fn the_commands_of_docs_operate() {
 }
 
 #[test]
+fn the_commands_of_docs_learn() {
+    assert!(read_all("docs/learn") >= 8);
+}
+
+#[test]
 fn the_commands_of_docs_recipes() {
     assert!(read_all("docs/recipes") >= 10);
 }

@@ -1,5 +1,5 @@
-//! The archive in an object store: a real server that checks every signature, real commands. Nothing is lost, whatever the store
-//! refuses, and whether a server dies in between or two work at once.
+//! The archive in an object store: moto from PyPI, which speaks like S3 and checks every signature, and real commands. Nothing is
+//! lost, whatever the store refuses, and whether a server dies in between or two work at once.
 
 #![allow(
     clippy::unwrap_used,

@@ -9,67 +9,8 @@
 mod wire;
 
 use serde_json::{Value, json};
-use std::process::Command;
-use wire::{Client, Place, Served, until};
-
-/// How a store writes what somebody changes in it.
-struct Words {
-    /// Before a table's name.
-    schema: &'static str,
-    id: fn(&str) -> String,
-    /// The bytes of a text.
-    bytes: fn(&str) -> String,
-    later: &'static str,
-}
-
-fn words(place: &Place) -> Words {
-    let blob = |id: &str| format!("x'{}'", id.replace('-', ""));
-    match place.name {
-        "sqlite" => {
-            Words { schema: "", id: blob, bytes: |text| format!("CAST('{text}' AS BLOB)"), later: "at + 1" }
-        }
-        _ => {
-            let bytes = |text: &str| format!("convert_to('{text}', 'UTF8')");
-            Words { schema: "windlass.", id: |id| format!("'{id}'"), bytes, later: "at + interval '1 us'" }
-        }
-    }
-}
-
-/// Somebody who knows how to get round the guard.
-fn tampers(place: &Place, statements: &[String]) {
-    if place.name == "postgres" {
-        let all = statements.join("; ");
-        place.on_database(&format!("BEGIN; SET LOCAL session_replication_role = replica; {all}; COMMIT"));
-        return;
-    }
-    let script = format!(
-        "import sqlite3, json; c = sqlite3.connect({:?})\n\
-         for (n,) in c.execute(\"select name from sqlite_master where type='trigger'\").fetchall(): c.execute('drop trigger ' + n)\n\
-         for s in json.loads({:?}): c.execute(s)\n\
-         c.commit()",
-        place.folder().join("jobs.db").display().to_string(),
-        serde_json::to_string(statements).unwrap(),
-    );
-    let ran = Command::new("python3").args(["-c", &script]).output().unwrap();
-    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
-}
-
-/// What `verify` says, and its exit code.
-fn verify(place: &Place, more: &[&str]) -> (i32, Value) {
-    let ran = place.command(&[&["verify", "--json"], more].concat()).output().unwrap();
-    let said = serde_json::from_slice(&ran.stdout).unwrap_or_else(|e| {
-        panic!("{e}: {} {}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr))
-    });
-    (ran.status.code().unwrap(), said)
-}
-
-fn problems(said: &Value) -> Vec<(String, String)> {
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let all = said["problems"].as_array().unwrap().iter();
-    let mut all: Vec<_> = all.map(|one| (text(&one["job_id"]), text(&one["problem"]))).collect();
-    all.sort();
-    all
-}
+use wire::tamper::{Words, problems, tampers, until_sealed, verify, words};
+use wire::{Client, Place, Served};
 
 /// A job that was cancelled: two events.
 fn ended(client: &mut Client) -> String {
@@ -82,15 +23,6 @@ fn ended(client: &mut Client) -> String {
 /// Adds a note to a finished job.
 fn noted(client: &mut Client, id: &str) {
     client.post(&format!("/v1/jobs/{id}/events"), &json!({ "type": "seen" })).unwrap().is(201);
-}
-
-/// Waits until so many events are sealed, and finds nothing wrong.
-fn until_sealed(place: &Place, events: u64) {
-    until("the log is sealed", || {
-        let (code, said) = verify(place, &[]);
-        assert_eq!((code, problems(&said)), (0, vec![]));
-        said["seals"]["events"].as_u64().unwrap() >= events
-    });
 }
 
 fn everything_is_named(place: &Place) {
@@ -195,8 +127,9 @@ fn the_chain_is_checked(place: &Place) {
     drop(remade);
     let (code, made_anew) = verify(place, &["--heads", "heads.jsonl"]);
     assert!(code == 1 && !problems(&made_anew).is_empty(), "{made_anew}");
-    let other = kept.lines().next().unwrap().replace("\"store\":\"", "\"store\":\"0");
-    std::fs::write(place.folder().join("other.jsonl"), other).unwrap();
+    let mut other: Value = serde_json::from_str(kept.lines().next().unwrap()).unwrap();
+    other["store"] = json!("0123456789abcdef");
+    std::fs::write(place.folder().join("other.jsonl"), other.to_string()).unwrap();
     let (code, foreign) = verify(place, &["--heads", "other.jsonl"]);
     assert!(code == 1 && problems(&foreign)[0].1.contains("another store"), "{foreign}");
     std::fs::write(place.folder().join("none.jsonl"), "{}").unwrap();

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// Runs a command through the server, without a store.
 fn through(bed: &Bed, url: &str, words: &[&str]) -> Ran {
     let mut command = bed.command(&[words, &["--url", url]].concat());
-    bed::ran(command.env_remove("WINDLASS_STORE").output().unwrap())
+    ran(command.env_remove("WINDLASS_STORE").output().unwrap())
 }
 
 fn json_through(bed: &Bed, url: &str, words: &[&str]) -> Value {
@@ -54,6 +54,39 @@ fn a_server_gives_the_same_documents_as_the_store() {
         assert_eq!(here, there, "{words:?}");
     }
     assert_eq!(json_through(&bed, &url, &["jobs", "events", id])["events"][0]["type"], "job_created");
+}
+
+/// A queue with its rules, what runs of its limit, its endpoint and its busiest keys: the same through a server and without.
+#[test]
+fn a_queue_is_shown_with_what_holds_it_back() {
+    let mut bed = Bed::new();
+    let (url, _) = bed.serve("serve");
+    bed.run(&["queues", "set", "sync", "--limit", "3", "--per-key", "1", "--rate", "100/h"]).ok();
+    for key in ["acme", "globex", "globex"] {
+        bed.enqueue(&["sum", "--queue", "sync", "--key", key]);
+    }
+    let id = bed.enqueue(&["sum", "--queue", "sync", "--key", "initech"]);
+    let body = json!({ "worker_id": "w", "lease": "1h" }).to_string();
+    let claim = format!("{url}/v1/jobs/{id}/claim");
+    let words = ["-sSf", "-H", "content-type: application/json", "-d", &body, &claim];
+    ran(std::process::Command::new("curl").args(words).output().unwrap()).ok();
+    let words = ["queues", "show", "sync"];
+    for shown in [bed.json(&words), json_through(&bed, &url, &words)] {
+        assert_eq!(
+            (&shown["running"], &shown["queue"]["flow"]["concurrency"]),
+            (&json!(1), &json!(3)),
+            "{shown}"
+        );
+        let keys: Vec<_> = shown["lanes"].as_array().unwrap().iter().map(|lane| &lane["key"]).collect();
+        assert_eq!(keys, ["initech", "globex", "acme"], "the busiest first");
+    }
+    for said in [bed.run(&words).ok().out, through(&bed, &url, &words).ok().out] {
+        assert!(said.contains("1 of 3") && said.contains("100/h") && said.contains("open"), "{said}");
+    }
+    bed.run(&["queues", "pause", "sync"]).ok();
+    assert!(bed.run(&words).ok().out.contains("paused by"));
+    let missing = through(&bed, &url, &["queues", "show", "snyc"]);
+    assert!(missing.code == 3 && missing.err.contains("no queue snyc"), "{} {}", missing.code, missing.err);
 }
 
 #[test]

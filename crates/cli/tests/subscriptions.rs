@@ -1,4 +1,5 @@
-//! Subscriptions to web services: the real server, and receivers that check signatures, hang, are slow, or are gone.
+//! Subscriptions to web services: the real server, and receivers that check signatures, hang, are slow,
+//! never end their answer, refuse, or are gone.
 
 #![allow(
     clippy::unwrap_used,
@@ -16,8 +17,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use windlass_core::trigger::webhook::{Signed, WebhookSecret};
 use windlass_store::fresh::wall_clock;
+use wire::tamper::far_behind;
 use wire::{Client, Place, Served, until};
 
+/// How late a slow one answers.
+const SLOW: Duration = Duration::from_millis(600);
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 
 /// How a path answers.
@@ -29,6 +33,12 @@ enum Way {
     Hang,
     /// Takes the event and never says so.
     TakeAndHang,
+    /// Takes the event, and says so late, but in time.
+    Slow,
+    /// Sends a byte of its answer's head now and then, for ever.
+    Drip,
+    /// Takes the event, and says so in an answer that never ends.
+    Flood,
 }
 
 /// An event that came.
@@ -103,19 +113,43 @@ impl Receiver {
             Way::Ok => "200 OK",
             Way::Gone => "410 Gone",
             Way::Busy => "503 Service Unavailable\r\nRetry-After: 1",
-            Way::Hang | Way::TakeAndHang => "",
+            Way::Slow | Way::Flood => "200 OK",
+            Way::Hang | Way::TakeAndHang | Way::Drip => "",
         };
-        if [Way::Ok, Way::TakeAndHang].contains(&way) {
+        if [Way::Ok, Way::TakeAndHang, Way::Slow, Way::Flood].contains(&way) {
             let (id, body) = (headers["webhook-id"].clone(), serde_json::from_slice(&body).unwrap());
             self.came.lock().unwrap().push(Came { path, id, body });
         }
-        if answer.is_empty() {
-            // Until the one who asked is gone.
-            let _ = lines.read(&mut [0; 1]);
-            return;
-        }
         let mut stream = stream;
+        match way {
+            Way::Slow => std::thread::sleep(SLOW),
+            Way::Drip => return drips(stream),
+            Way::Flood => return floods(stream),
+            _ if answer.is_empty() => {
+                // Until the one who asked is gone.
+                let _ = lines.read(&mut [0; 1]);
+                return;
+            }
+            _ => {}
+        }
         let _ = write!(stream, "HTTP/1.1 {answer}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    }
+}
+
+/// Until the one who asked is gone.
+fn drips(mut stream: TcpStream) {
+    let mut sent = stream.write_all(b"HTTP/1.1 200 OK\r\nX-More: ");
+    while sent.is_ok() {
+        std::thread::sleep(Duration::from_millis(50));
+        sent = stream.write_all(b"x");
+    }
+}
+
+/// As fast as it is taken, until the one who asked is gone.
+fn floods(mut stream: TcpStream) {
+    let mut sent = stream.write_all(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n");
+    while sent.is_ok() {
+        sent = stream.write_all(&[b'x'; 65_536]);
     }
 }
 
@@ -247,6 +281,96 @@ fn one_that_hangs_or_is_gone_delays_no_other() {
     client.send("POST", "/v1/subscriptions/gone/resume", "", "").unwrap().is(200);
     until("the others have all", || ["hangs", "gone", "busy"].into_iter().all(has_all));
     until("nothing fails any more", || show(client, "hangs")["status"] == "on");
+}
+
+/// T2: one that answers late, but in time, has each event once. One that drips its answer for ever is one that does not answer, and
+/// what a receiver says after its 2xx is not read, however long it is: both bounded in time and memory.
+#[test]
+fn one_that_answers_slowly_or_without_end_takes_neither_time_nor_memory() {
+    let (place, receiver) = (Place::sqlite(), Receiver::start());
+    let served = place.serve();
+    let client = &mut served.client();
+    let first = enqueue(client, "q");
+    let before = served.peak();
+    for (path, way, timeout) in
+        [("slow", Way::Slow, "5s"), ("drips", Way::Drip, "1s"), ("floods", Way::Flood, "5s")]
+    {
+        receiver.set(path, way);
+        let url = receiver.url(path);
+        let body = json!({ "url": url, "secret": SECRET, "timeout": timeout, "types": ["job_created"], "from": "start" });
+        put(client, path, &body);
+    }
+    until("the one that drips is failing", || show(client, "drips")["status"] == "failing");
+    assert!(show(client, "drips")["why"].as_str().unwrap().contains("no answer within 1 s"));
+    let mut jobs = vec![first];
+    jobs.extend((0..20).map(|_| enqueue(client, "q")));
+    let want: Vec<String> = jobs.iter().map(|job| format!("{job}.1")).collect();
+    let has_all = |path: &str| {
+        let ids = receiver.ids(path);
+        want.iter().all(|id| ids.contains(id))
+    };
+    until("the others have all", || has_all("slow") && has_all("floods"));
+    // A page further, so that the place has moved behind all of these.
+    let last = format!("{}.1", enqueue(client, "q"));
+    until("they go on", || ["slow", "floods"].iter().all(|path| receiver.ids(path).contains(&last)));
+    for path in ["slow", "floods"] {
+        assert_eq!(receiver.ids(path).len(), want.len() + 1, "each once: {path}");
+        assert_eq!(show(client, path)["status"], "on");
+    }
+    assert!(receiver.ids("drips").is_empty());
+    let more = served.peak().saturating_sub(before);
+    assert!(more < 64 << 20, "it took {more} bytes more to hear endless answers");
+    receiver.set("drips", Way::Ok);
+    until("it has all once it answers", || has_all("drips"));
+}
+
+/// A webhook that is far behind catches up within its memory, past a great many events that it passes over.
+#[test]
+fn a_long_way_is_caught_up_within_its_memory() {
+    const JOBS: usize = 50;
+    let (place, receiver) = (Place::sqlite(), Receiver::start());
+    let mut served = place.serve();
+    let client = &mut served.client();
+    let noted = enqueue(client, "noted");
+    let mut jobs: Vec<String> = (0..JOBS).map(|_| enqueue(client, "far")).collect();
+    served.kill();
+    let passed = far_behind(&place, &noted, 200_000);
+    let served = place.serve();
+    let (client, before) = (&mut served.client(), served.peak());
+    let url = receiver.url("far");
+    put(client, "far", &json!({ "url": url, "secret": SECRET, "queues": ["far"], "from": "start" }));
+    jobs.extend((0..JOBS).map(|_| enqueue(client, "far")));
+    let want: Vec<String> = jobs.iter().map(|job| format!("{job}.1")).collect();
+    let last = want.last().unwrap();
+    until("it has the last", || receiver.ids("far").contains(last));
+    until("it has all", || want.iter().all(|id| receiver.ids("far").contains(id)));
+    let more = served.peak().saturating_sub(before);
+    assert!(more < 64 << 20, "it took {more} bytes more to pass over {passed} events");
+}
+
+/// One that refuses for as long as it was given is paused, whatever comes meanwhile; resumed, it has everything that it missed.
+#[test]
+fn one_that_refuses_for_too_long_is_given_up() {
+    let (place, receiver) = (Place::sqlite(), Receiver::start());
+    let served = place.serve();
+    let client = &mut served.client();
+    receiver.set("busy", Way::Busy);
+    let body = json!({ "url": receiver.url("busy"), "secret": SECRET, "types": ["job_created"], "from": "start", "give_up_after": "1m" });
+    put(client, "busy", &body);
+    let mut jobs = vec![enqueue(client, "q")];
+    until("it is failing", || show(client, "busy")["status"] == "failing");
+    let began = std::time::Instant::now();
+    until("it is paused", || show(client, "busy")["status"] == "paused");
+    // The clock of the store began a little before this one.
+    assert!(began.elapsed() > Duration::from_secs(50), "not before its time: {:?}", began.elapsed());
+    let why = show(client, "busy")["why"].as_str().unwrap().to_owned();
+    assert!(why.contains("503"), "{why}");
+    assert!(receiver.ids("busy").is_empty());
+    jobs.push(enqueue(client, "q"));
+    receiver.set("busy", Way::Ok);
+    client.send("POST", "/v1/subscriptions/busy/resume", "", "").unwrap().is(200);
+    until("it has all", || receiver.ids("busy").len() == 2);
+    assert_eq!(receiver.ids("busy"), jobs.iter().map(|job| format!("{job}.1")).collect::<Vec<_>>());
 }
 
 /// T2: killed between the delivery and the note that it was made, the event comes again, and none is lost.

@@ -3,7 +3,7 @@
 //! Read in bounded pages beside a running system. Which events are in no seal although they are old can only be said job by
 //! job; jobs are taken in so many portions that one fits into memory.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use windlass_core::erase::KeptHashes;
 use windlass_core::seal::{Differing, SEALED_MAX, SEALS, SealHead, SealedEvent, Wrong};
@@ -23,6 +23,15 @@ const UNSEALED_MAX: usize = 500_000;
 
 /// A job, where it has one, and what is wrong.
 pub type Problem = (Option<JobId>, String);
+
+/// A head that was kept elsewhere.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeptHead {
+    /// The number of the store that made the seal. Seals move to another store with their number.
+    pub store: u64,
+    /// What it was.
+    pub head: SealHead,
+}
 
 /// What a look at all seals came to.
 #[derive(Debug, Default)]
@@ -71,14 +80,15 @@ impl SealCheck {
         Ok(Self { store, place, most })
     }
 
-    /// Checks the chain and every event in it. `heads` are hashes of seals that were kept elsewhere, by number; `looked` is
-    /// given the number of each page's last seal.
-    pub async fn chain(
-        &self,
-        heads: &BTreeMap<i64, [u8; 32]>,
-        mut looked: impl FnMut(i64),
-    ) -> StoreResult<SealReport> {
+    /// Checks the chain and every event in it. `heads` were kept elsewhere, also of stores whose jobs have moved here; `looked`
+    /// is given the number of each page's last seal.
+    pub async fn chain(&self, heads: &[KeptHead], mut looked: impl FnMut(i64)) -> StoreResult<SealReport> {
         let mut report = SealReport::default();
+        let mut kept: HashMap<i64, Vec<&KeptHead>> = HashMap::new();
+        heads.iter().for_each(|head| kept.entry(head.head.number).or_default().push(head));
+        // Of every store that made one of these seals, and of this one, a head that does not fit says that something is wrong.
+        let mut stores = BTreeSet::from([self.store.feed_head((), None).await?.life.store]);
+        let mut unlike: Vec<&KeptHead> = Vec::new();
         let mut gone = BTreeSet::new();
         let mut last: Option<SealHead> = None;
         loop {
@@ -86,10 +96,10 @@ impl SealCheck {
             let page = self.store.seals(ReadSeals { after, limit: SEALS_PAGE }, None).await?;
             for seal in &page {
                 report.seals += 1;
-                if heads.get(&seal.number).is_some_and(|head| *head != seal.hash) {
-                    let why = "is not the one of which the head was kept: the chain was made anew";
-                    report.problems.push((None, format!("seal {} {why}", seal.number)));
-                }
+                stores.insert(seal.life.store);
+                let of_seal = kept.remove(&seal.number).unwrap_or_default();
+                let fits = |kept: &&KeptHead| kept.store == seal.life.store && kept.head.hash == seal.hash;
+                unlike.extend(of_seal.into_iter().filter(|kept| !fits(kept)));
                 if let Some(why) = broken(seal, last.as_ref()) {
                     report.problems.push((None, why));
                 } else if let Some(events) = seal.events() {
@@ -109,12 +119,9 @@ impl SealCheck {
             report.last = Some(end);
         }
         let end = last.map_or(0, |last| last.number);
-        for number in heads.keys().filter(|number| **number > end) {
-            let why = "later seals were cut off, or the store was restored from an older back-up";
-            let why =
-                format!("seal {number}, of which the head was kept, is gone: the chain ends at {end}; {why}");
-            report.problems.push((None, why));
-        }
+        unlike.extend(kept.into_values().flatten());
+        unlike.sort_by_key(|kept| kept.head.number);
+        report.problems.extend(unlike.into_iter().map(|kept| (None, no_seal_of(kept, &stores, end))));
         Ok(report)
     }
 
@@ -288,6 +295,19 @@ fn broken(seal: &LogSeal, last: Option<&SealHead>) -> Option<String> {
     }
     let why = "was changed, or the one before it: what it sealed is not checked";
     (!seal.follows(last)).then(|| format!("seal {number} {why}"))
+}
+
+/// Why a head fits no seal of a chain that ends at this number and was made by these stores.
+fn no_seal_of(kept: &KeptHead, stores: &BTreeSet<u64>, end: i64) -> String {
+    let number = kept.head.number;
+    if !stores.contains(&kept.store) {
+        return format!("the head of seal {number} was kept of another store");
+    }
+    if number > end {
+        let why = "later seals were cut off, or the store was restored from an older back-up";
+        return format!("seal {number}, of which the head was kept, is gone: the chain ends at {end}; {why}");
+    }
+    format!("seal {number} is not the one of which the head was kept: the chain was made anew")
 }
 
 fn runs(events: &[SealedEvent]) -> u64 {

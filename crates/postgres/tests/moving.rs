@@ -16,12 +16,13 @@ use windlass_conformance::{
 use windlass_core::registry::PauseQueue;
 use windlass_core::{Actor, EventKind, FeedCursor, JobId, LeaseMs, Status};
 use windlass_engine::moving::{Move, MoveError, Moved};
+use windlass_engine::seal_check::{KeptHead, SealCheck};
 use windlass_memory::MemoryStore;
 use windlass_postgres::PostgresStore;
 use windlass_sqlite::SqliteStore;
 use windlass_store::house::{DERIVED, House, STAYS, TABLES};
 use windlass_store::{
-    AcquireTerm, Advance, Claimed, Enqueue, Findings, ReadFeed, Settle, SettleItem, Store, StoreError,
+    AcquireTerm, Advance, Claimed, Enqueue, Findings, Purge, ReadFeed, Settle, SettleItem, Store, StoreError,
     WriteLogs,
 };
 
@@ -140,6 +141,9 @@ struct Lived {
     running: Claimed,
     done: JobId,
     waiting: JobId,
+    /// The head of its seals, which was kept elsewhere, and a job that was removed after it was sealed.
+    head: KeptHead,
+    removed: JobId,
     /// Where a reader stands, and what it has not seen.
     unseen: Vec<(JobId, i64)>,
 }
@@ -174,8 +178,17 @@ async fn lives(house: &Arc<dyn House>) -> Lived {
     let lines = vec!["one line".to_owned(), "another".to_owned()];
     let logs = WriteLogs { job: held[2].job.id, token: held[2].lease.token, lines };
     bed.store.write_logs(logs, None).await.expect("the store answers").expect("it is logged");
+    bed.seals(done).await;
+    let removed = bed.row(held[1].job.id).await;
+    let purge = Purge { jobs: vec![(removed.id, removed.version)], archive: Some("a file".to_owned()) };
+    let purged = bed.store.purge(purge, None).await.expect("the store answers");
+    assert!(purged.iter().all(Result::is_ok), "{purged:?}");
+    let seal = bed.store.last_seal((), None).await.expect("the store answers").expect("it is sealed");
+    let head = KeptHead { store: seal.life.store, head: seal.head() };
+    let removed = removed.id;
     let middle = bed.store.feed_head((), None).await.expect("the end of the feed");
-    let acquire = AcquireTerm { name: name("leader"), holder: who("s1"), ttl_ms: LeaseMs::DEFAULT };
+    // The one who sealed still leads.
+    let acquire = AcquireTerm { name: name("leader"), holder: who("sealer"), ttl_ms: LeaseMs::DEFAULT };
     let term = bed.store.acquire_term(acquire, None).await.expect("the store answers").expect("it leads");
     for reader in ["early", "late"] {
         let to =
@@ -197,7 +210,8 @@ async fn lives(house: &Arc<dyn House>) -> Lived {
     let pause = PauseQueue { name: name("other"), pause: true, actor: Actor::api() };
     bed.store.pause_queue(pause, None).await.expect("it is paused");
     let unseen = all_events(&*bed.store, Some(middle)).await;
-    Lived { bed, running: held.into_iter().nth(2).expect("three were claimed"), done, waiting, unseen }
+    let running = held.into_iter().nth(2).expect("three were claimed");
+    Lived { bed, running, done, waiting, head, removed, unseen }
 }
 
 /// What moved is there, whole, and goes on.
@@ -228,6 +242,17 @@ async fn check(houses: &Houses, lived: &Lived) {
     assert!(again.lease.fence > running.lease.fence, "{} {}", again.lease.fence, running.lease.fence);
     assert_eq!(bed.row(lived.done).await.status, Status::Completed);
     assert_eq!(bed.row(lived.waiting).await.status, Status::Waiting);
+    // Seals fit, and so does the head that was kept of them; what was removed is on record.
+    let seals = SealCheck::new(Arc::clone(&bed.store), 10).await.expect("the store answers");
+    let report = seals.chain(&[lived.head], |_| {}).await.expect("the store answers");
+    assert_eq!((report.problems, report.removed), (vec![], 3));
+    let mut other = lived.head;
+    other.head.hash[0] ^= 1;
+    let report = seals.chain(&[lived.head, other], |_| {}).await.expect("the store answers");
+    let [(None, why)] = report.problems.as_slice() else { panic!("{report:?}") };
+    assert!(why.contains("the chain was made anew"), "{why}");
+    let removals = bed.store.removals(vec![lived.removed], None).await.expect("the store answers");
+    assert_eq!(removals.len(), 1);
     // Readers go on where they were.
     let places = bed.store.places((), None).await.expect("the store answers");
     let early = places.iter().find(|place| place.reader == name("early")).expect("it has a place");
@@ -456,7 +481,7 @@ async fn what_arrived_before_a_move_was_given_up_is_never_opened() {
         {
             let moved = for_turns(houses.move_of().await.run(&|_| {}), turns).await;
             assert!(moved.is_none(), "it was to be interrupted: {moved:?}");
-            turns += 1;
+            turns += 4;
         }
         houses.move_of().await.give_up().await.expect("it is given up");
         let late = lived.bed.a_job(None).await;

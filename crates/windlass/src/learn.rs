@@ -53,3 +53,12 @@ pub struct Testing;
 #[cfg(feature = "otel")]
 #[doc = include_str!("../../../docs/learn/tracing.md")]
 pub struct Tracing;
+
+#[doc = include_str!("../../../docs/learn/old-jobs.md")]
+pub struct OldJobs;
+
+#[doc = include_str!("../../../docs/learn/events-out.md")]
+pub struct EventsOut;
+
+#[doc = include_str!("../../../docs/learn/trust-and-moving.md")]
+pub struct TrustAndMoving;

@@ -6,6 +6,7 @@ pub mod hole;
 #[path = "../../../engine/tests/bed/postgres.rs"]
 mod postgres;
 pub mod receiver;
+pub mod tamper;
 
 pub use client::{Client, Reply};
 
@@ -171,6 +172,13 @@ impl Served {
 
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// The most memory that it ever had, in bytes.
+    pub fn peak(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+        line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1_024
     }
 
     /// What it said so far.
