@@ -10,6 +10,7 @@ mod bed;
 
 use bed::{Bed, Ran, ran, wait_for};
 use serde_json::{Value, json};
+use std::io::{Read, Write};
 
 /// Runs a command through the server, without a store.
 fn through(bed: &Bed, url: &str, words: &[&str]) -> Ran {
@@ -180,6 +181,59 @@ fn a_key_comes_from_standard_input() {
         let refused = typed(&["jobs", "ls"], wrong);
         assert!([2, 4].contains(&refused.code), "{wrong:?}: {} {}", refused.code, refused.err);
         assert!(!refused.err.contains("wl_wrong"), "{}", refused.err);
+    }
+}
+
+/// What a server answers to a bare request: the whole of it.
+fn get(url: &str, path: &str, key: Option<&str>) -> String {
+    let address = url.strip_prefix("http://").unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    let key = key.map(|key| format!("authorization: Bearer {key}\r\n")).unwrap_or_default();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: {address}\r\n{key}connection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Refused access is in the log, with who and what, without the secret; and it is counted.
+#[test]
+fn refused_access_is_logged_and_counted() {
+    let mut bed = Bed::new();
+    let create = |bed: &Bed, name: &str, role: &str| {
+        bed.json(&["keys", "create", name, "--role", role])["secret"].as_str().unwrap().to_owned()
+    };
+    let (ops, ci) = (create(&bed, "ops", "admin"), create(&bed, "ci", "viewer"));
+    let (url, server) = bed.serve("serve");
+    for (path, key, status) in [
+        ("/v1/jobs", None, "401"),
+        ("/v1/now", Some("wl_guessed"), "401"),
+        ("/v1/keys", Some(ci.as_str()), "403"),
+        ("/v1/jobs", Some(ci.as_str()), "200"),
+    ] {
+        let answer = get(&url, path, key);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{path}: {answer}");
+    }
+    let log = std::fs::read_to_string(bed.path(&format!("log-{server}"))).unwrap();
+    let refused: Vec<&str> = log.lines().filter(|line| line.contains("access was refused")).collect();
+    let expected = [
+        ["unauthorized", "nobody", "GET /v1/jobs"],
+        ["unauthorized", "nobody", "GET /v1/now"],
+        ["forbidden", "key:ci", "GET /v1/keys"],
+    ];
+    assert_eq!(refused.len(), expected.len(), "{log}");
+    for (line, words) in refused.iter().zip(expected) {
+        for word in words.into_iter().chain(["127.0.0.1"]) {
+            assert!(line.contains(word), "{word} is not in {line}");
+        }
+    }
+    assert!(!log.contains("wl_"), "no key is logged: {log}");
+    let metrics = get(&url, "/metrics", Some(&ops));
+    for counted in [
+        "windlass_access_refused_total{code=\"unauthorized\"} 2",
+        "windlass_access_refused_total{code=\"forbidden\"} 1",
+    ] {
+        assert!(metrics.contains(counted), "{counted}: {metrics}");
     }
 }
 

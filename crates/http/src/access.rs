@@ -21,7 +21,7 @@ use windlass_store::{StoreError, fresh};
 /// How long the store has to say who calls.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The same for what anybody may ask, also whether the server is alive.
-const PATIENCE_ANYBODY: Duration = Duration::from_millis(500);
+const PATIENCE_ANYBODY: Duration = Duration::from_millis(150);
 
 /// Who calls.
 #[derive(Debug, Clone)]
@@ -160,7 +160,8 @@ enum Shown {
     Cookie(String),
 }
 
-/// Lets a request in, or says why not. Nothing of its body was read yet.
+/// Says who asks, or why nobody of that kind is let in. What the key may do is for [`check_role`]. Nothing of the body was
+/// read yet.
 pub(crate) async fn enter(app: &App, route: &Route, parts: &Parts) -> Result<Principal, Problem> {
     if let Some(Owner(actor)) = parts.extensions.get() {
         return Ok(Principal::Owner(actor.clone()));
@@ -173,33 +174,35 @@ pub(crate) async fn enter(app: &App, route: &Route, parts: &Parts) -> Result<Pri
     if !is_keyed {
         check_local(app, parts)?;
     }
-    let principal = match shown(&parts.headers)? {
-        Shown::Lease(token) if route.by_lease => return Ok(Principal::Lease(token)),
+    match shown(&parts.headers)? {
+        Shown::Lease(token) if route.by_lease => Ok(Principal::Lease(token)),
         Shown::Lease(_) => {
             let detail = "a lease token opens only the worker verbs of its own job; use a key";
-            return Err(Problem::new(codes::FORBIDDEN, detail));
+            Err(Problem::new(codes::FORBIDDEN, detail))
         }
         // Cookies know no ports: one of another server on this machine means nothing here.
-        Shown::Nothing | Shown::Cookie(_) if !is_keyed => return Ok(Principal::Local),
+        Shown::Nothing | Shown::Cookie(_) if !is_keyed => Ok(Principal::Local),
         Shown::Bearer(_) if !is_keyed => {
-            return Err(unauthorized(
-                "no key was made here yet; leave the key out, or make one with `windlass keys`",
-            ));
+            Err(unauthorized("no key was made here yet; leave the key out, or make one with `windlass keys`"))
         }
-        Shown::Nothing if route.by_link => return Ok(Principal::Nobody),
-        Shown::Nothing => return Err(unauthorized("send a key: `authorization: Bearer KEY`")),
-        Shown::Bearer(key) => known(app, &caller, &key).await?,
+        Shown::Nothing if route.by_link => Ok(Principal::Nobody),
+        Shown::Nothing => Err(unauthorized("send a key: `authorization: Bearer KEY`")),
+        Shown::Bearer(key) => known(app, &caller, &key).await,
         Shown::Cookie(id) => {
             origin::check_same(&parts.method, &parts.headers)?;
-            known_session(app, &caller, &id).await?
+            known_session(app, &caller, &id).await
         }
-    };
-    match route.access {
+    }
+}
+
+/// Whether a key has a role that the route asks for.
+pub(crate) fn check_role(route: &Route, principal: &Principal) -> Result<(), Problem> {
+    match (principal, route.access) {
         // Whoever has the link may vote, whatever else it shows; without the link the handler says the same.
-        Access::Roles(roles) if !principal.has(roles) && !route.by_link => {
+        (Principal::Key(..), Access::Roles(roles)) if !principal.has(roles) && !route.by_link => {
             Err(forbidden(&format!("{} {}", route.method, route.path), &route.who()))
         }
-        _ => Ok(principal),
+        _ => Ok(()),
     }
 }
 

@@ -148,6 +148,8 @@ async fn handle(app: &Arc<App>, route: Option<&Route>, mut request: Request) -> 
     let who = access::enter(app, route, &parts).await.inspect_err(|problem| {
         note_refused(app, route, "nobody", peer, problem);
     })?;
+    let name = who.name();
+    access::check_role(route, &who).inspect_err(|problem| note_refused(app, route, &name, peer, problem))?;
     let query = Query::parse(parts.uri.query(), &route.params)?;
     let body = if route.takes.is_some() {
         let is_stranger = matches!(who, access::Principal::Nobody);
@@ -158,7 +160,6 @@ async fn handle(app: &Arc<App>, route: Option<&Route>, mut request: Request) -> 
     } else {
         Bytes::new()
     };
-    let name = who.name();
     let (method, headers) = (parts.method, parts.headers);
     let path = parts.uri.path().to_owned();
     let call = Call { app: Arc::clone(app), who, caller, method, path, segments, query, headers, body };

@@ -120,11 +120,13 @@ fn case(route: &str, theirs: &Theirs) -> Option<(Does, Value)> {
         "POST /v1/approvals/by-token" => (Refuse, json!({ "token": format!("{}.{}", theirs.approval, "0".repeat(64)) })),
         "PUT /v1/queues/{queue}" | "POST /v1/queues/{queue}/pause" | "POST /v1/queues/{queue}/resume"
         | "GET /v1/queues/{queue}/lanes" | "POST /v1/queues/{queue}/lanes/release" => (Refuse, json!({})),
-        "PUT /v1/schedules/{name}" | "POST /v1/schedules/{name}/preview" => (Refuse, json!({ "cron": "0 4 * * *", "job": own() })),
+        "PUT /v1/schedules/{name}" | "POST /v1/schedules/{name}/preview" =>
+            (Refuse, json!({ "cron": "0 4 * * *", "job": own() })),
         "PUT /v1/schedules" => (Refuse, json!({ "schedules": {}, "prune": true })),
         "POST /v1/schedules/{name}/backfill" => (Refuse, json!({ "from": "-2d", "to": "-1d" })),
         "GET /v1/schedules/{name}" | "DELETE /v1/schedules/{name}" | "GET /v1/schedules/{name}/next"
-        | "POST /v1/schedules/{name}/trigger" | "POST /v1/schedules/{name}/pause" | "POST /v1/schedules/{name}/resume" => (Refuse, json!({})),
+        | "POST /v1/schedules/{name}/trigger" | "POST /v1/schedules/{name}/pause" | "POST /v1/schedules/{name}/resume" =>
+            (Refuse, json!({})),
         "PUT /v1/triggers/{name}" => (Refuse, json!({ "jobs": [own()] })),
         "GET /v1/triggers/{name}" | "DELETE /v1/triggers/{name}" | "POST /v1/triggers/{name}" | "POST /v1/triggers/{name}/secret"
         | "GET /v1/triggers/{name}/events" => (Refuse, json!({})),

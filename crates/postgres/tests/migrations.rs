@@ -3,8 +3,10 @@
 mod support;
 
 use std::sync::Arc;
+use std::time::Duration;
 use support::{empty_database, hand, wait_for};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tokio_postgres::Client;
 use windlass_conformance::{Bed, at, completes, invariants, key, name};
 use windlass_core::Unique;
@@ -322,6 +324,58 @@ fn a_guard_is_replaced_beside_a_system_at_work() {
         for rounds in loops.join_all().await {
             assert!(rounds > 20, "{rounds} rounds");
         }
+    });
+}
+
+/// T11: while somebody reads in one long transaction, a migration stands behind it again and again, and whoever comes behind
+/// the migration waits for less than a second each time. When the reader has gone, the guard is replaced.
+#[test]
+fn a_guard_is_replaced_beside_an_open_reader() {
+    const READ: &str = "SELECT count(*) FROM windlass.jobs; SELECT count(*) FROM windlass.job_events;
+        SELECT count(*) FROM windlass.history_view; SELECT count(*) FROM windlass.queue_view";
+    wait_for(async {
+        let (url, _database) = support::database().await;
+        let bed = Bed::new(Arc::new(opened(&url).await));
+        bed.a_job(None).await;
+        let (watcher, reader) = (hand(&url).await, hand(&url).await);
+        watcher.batch_execute(OLD_GUARD).await.expect("an old guard");
+        reader.batch_execute(&format!("BEGIN; {READ}")).await.expect("a look");
+        let mut migrating = JoinSet::new();
+        let to = url.clone();
+        migrating.spawn(async move { drop(opened(&to).await) });
+        let end = Instant::now() + Duration::from_secs(5);
+        let mut others = JoinSet::new();
+        for act in [READ, "SELECT windlass.enqueue('work')", "SELECT count(*) FROM windlass.queue_view"] {
+            let hand = hand(&url).await;
+            others.spawn(async move {
+                let (mut longest, mut rounds) = (Duration::ZERO, 0);
+                while Instant::now() < end {
+                    let asked = Instant::now();
+                    hand.batch_execute(act).await.expect(act);
+                    longest = longest.max(asked.elapsed());
+                    rounds += 1;
+                }
+                (act, longest, rounds)
+            });
+        }
+        // The migration in line, and whoever is behind it.
+        let in_line = "SELECT count(*) FROM pg_stat_activity
+            WHERE wait_event_type = 'Lock' AND datname = current_database()";
+        let mut seen = 0;
+        while Instant::now() < end {
+            seen += watcher.query_one(in_line, &[]).await.expect("a look").get::<_, i64>(0).min(1);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert!(seen >= 10, "the migration stood in line at {seen} looks");
+        for (act, longest, rounds) in others.join_all().await {
+            assert!(longest < Duration::from_secs(1), "{act}: waited for {longest:?}");
+            assert!(rounds > 10, "{act}: {rounds} rounds");
+        }
+        assert!(migrating.try_join_next().is_none(), "the reader is still there");
+        reader.batch_execute("COMMIT").await.expect("the reader goes");
+        support::soon("the migration", migrating.join_next()).await.expect("one").expect("it is done");
+        let old = "SELECT count(*) FROM windlass.guard WHERE number = 0";
+        assert_eq!(watcher.query_one(old, &[]).await.expect("a count").get::<_, i64>(0), 0);
     });
 }
 

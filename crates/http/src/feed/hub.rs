@@ -30,8 +30,8 @@ const KEPT_BYTES: usize = 16 << 20;
 const CATCHING: usize = 4;
 /// Facts of jobs that are kept for filters.
 const FACTS: usize = 10_000;
-/// How long the store may be silent in good health.
-const SILENT: Duration = Duration::from_millis(900);
+/// How long the store may be silent in good health. It is asked once a second, and silence is told within two.
+const SILENT: Duration = Duration::from_millis(650);
 /// How long a listener waits to join, and the reader for the store.
 const PATIENCE: Duration = Duration::from_secs(5);
 
