@@ -11,7 +11,7 @@ use windlass::{Context, HandlerError, Job, LaneRule, Lanes, QueueLimits, Worker}
 
 #[derive(Serialize, Deserialize, Job)]
 #[job(kind = "sync", queue = "sync", output = usize)]
-struct Sync {
+struct SyncShop {
     shop: String,
 }
 
@@ -39,11 +39,11 @@ impl Seen {
 type Shared = Arc<Mutex<Seen>>;
 
 /// Answers after how many others it ended.
-async fn sync(job: Sync, ctx: Context<Shared>) -> Result<usize, HandlerError> {
+async fn sync(job: SyncShop, ctx: Context<Shared>) -> Result<usize, HandlerError> {
     let seen = || ctx.state().lock().unwrap_or_else(PoisonError::into_inner);
-    ["", &job.shop].iter().for_each(|name| seen().begin(name));
+    ["", job.shop.as_str()].iter().for_each(|name| seen().begin(name));
     tokio::time::sleep(Duration::from_millis(20)).await;
-    ["", &job.shop].iter().for_each(|name| seen().end(name));
+    ["", job.shop.as_str()].iter().for_each(|name| seen().end(name));
     let mut seen = seen();
     seen.ended += 1;
     Ok(seen.ended)
@@ -58,7 +58,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let limits = QueueLimits { concurrency: Some(2), lanes: Some(lanes), ..QueueLimits::default() };
     client.queue("sync").set_flow(limits).await?;
 
-    let sync_of = |shop: &str| client.enqueue(Sync { shop: shop.to_owned() }).key(shop);
+    let sync_of = |shop: &str| client.enqueue(SyncShop { shop: shop.to_owned() }).key(shop);
     let many = client.enqueue_many((0..10).map(|_| sync_of("acme"))).await?;
     // It came last, and does not wait for those.
     let late = sync_of("globex").await?;
@@ -72,9 +72,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             .handle(sync)
     };
     let ended = async {
-        let place = client.wait::<Sync>(late.id).await;
+        let place = client.wait::<SyncShop>(late.id).await;
         for job in &many {
-            client.wait::<Sync>(job.id).await?;
+            client.wait::<SyncShop>(job.id).await?;
         }
         place
     };

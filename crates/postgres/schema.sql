@@ -499,7 +499,7 @@ FUNCTION enqueue(kind text, payload json DEFAULT NULL::json, queue text DEFAULT 
   cost integer DEFAULT 1) RETURNS uuid SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION enqueue_many(jobs json, actor text, notify boolean) RETURNS json SECURITY DEFINER SET search_path=windlass,
   pg_temp
-FUNCTION enqueue_one(actor text, repeatable boolean, kind text, payload json, queue text, priority integer,
+FUNCTION enqueue_one(nth bigint, actor text, repeatable boolean, kind text, payload json, queue text, priority integer,
   run_at timestamp with time zone, delay interval, max_retries integer, timeout interval, lease interval,
   grace interval, backoff jsonb, agent_id text, metadata jsonb, tags text[], unique_key text, unique_by text,
   unique_scope text, unique_policy text, unique_ttl interval, parent_id uuid, job_id uuid, payload_bytes bytea,
@@ -507,7 +507,7 @@ FUNCTION enqueue_one(actor text, repeatable boolean, kind text, payload json, qu
   OUT dropped boolean) RETURNS record SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION enter_lane(queue text, key text, OUT backlog bigint,
   OUT drops boolean) RETURNS record SECURITY DEFINER SET search_path=windlass, pg_temp
-FUNCTION enters(queue text, key text, job uuid, backlog bigint,
+FUNCTION enters(queue text, key text, nth bigint, job uuid, backlog bigint,
   drops boolean) RETURNS boolean SECURITY DEFINER SET search_path=windlass, pg_temp
 FUNCTION erase(job uuid, at_version bigint, versions bigint[], details text[], last bigint, mark text,
   at timestamp with time zone) RETURNS void SECURITY DEFINER SET search_path=windlass, pg_temp
