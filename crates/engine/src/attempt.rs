@@ -66,7 +66,7 @@ impl Attempt {
         recall: Option<Arc<Recall>>,
     ) -> Self {
         let control = Control::new(claimed.job.cancel_requested_at.is_some());
-        Self::over(source, claimed, began, control, OnceCell::new(), false)
+        Self::over(source, claimed, began, control, None, recall)
     }
 
     /// An attempt that plays back what is on record of a job that has ended, and does nothing.
@@ -77,7 +77,7 @@ impl Attempt {
         record: Record,
     ) -> Self {
         // Nobody stops it: a handler that looked for a cancel would not come to all that was done.
-        Self::over(source, claimed, began, Control::new(false), OnceCell::new_with(Some(record)), true)
+        Self::over(source, claimed, began, Control::new(false), Some(record), None)
     }
 
     fn over(
@@ -85,9 +85,11 @@ impl Attempt {
         claimed: Claimed,
         began: Option<Instant>,
         control: Control,
-        record: OnceCell<Record>,
-        is_replay: bool,
+        replayed: Option<Record>,
+        recall: Option<Arc<Recall>>,
     ) -> Self {
+        let is_replay = replayed.is_some();
+        let record = OnceCell::new_with(replayed.map(Arc::new));
         let checkpoint = Mutex::new(claimed.checkpoint.clone());
         let names = Mutex::default();
         let (added_children, locked_by_handler) = (AtomicBool::new(false), AtomicBool::new(false));

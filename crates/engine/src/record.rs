@@ -35,6 +35,15 @@ pub(crate) struct Record {
 /// What an entry takes beside its payload.
 const ENTRY_BYTES: usize = 256;
 
+/// The whole record of a job that has ended.
+impl From<Recorded> for Record {
+    fn from(recorded: Recorded) -> Self {
+        let mut record = Self::default();
+        record.add(recorded, Version::MAX);
+        record
+    }
+}
+
 impl Record {
     /// Adds what was read after that. Waits that began after the claim of this attempt are another's, which holds the job now.
     fn add(&mut self, recorded: Recorded, claim: Version) {
