@@ -92,6 +92,12 @@ const SEARCHES: &[(&str, &str)] = &[
     ("last_log", "SEARCH job_logs USING PRIMARY KEY (job_id=?)"),
     ("recall", "SEARCH answers USING PRIMARY KEY (key=?)"),
     ("forget_answers", "SEARCH answers USING COVERING INDEX answers_expiry (expires_at<?)"),
+    ("rollups", "SEARCH rollups USING PRIMARY KEY (resolution=? AND at>? AND at<?)"),
+    ("rollup", "SEARCH rollups USING PRIMARY KEY (resolution=? AND at=? AND queue=? AND kind=? AND tally=?)"),
+    ("gauges", "SEARCH gauges USING PRIMARY KEY (resolution=? AND at>? AND at<?)"),
+    ("problems", "SEARCH problems USING INDEX problems_seen ((last_seen_at,fingerprint)<(?,?))"),
+    ("problem_hours", "SEARCH problem_hours USING PRIMARY KEY (fingerprint=? AND at>?)"),
+    ("problem_totals", "SEARCH problem_hours USING PRIMARY KEY (fingerprint=?)"),
     ("audit", "SEARCH audit USING INTEGER PRIMARY KEY (rowid<?)"),
 ];
 
