@@ -2,7 +2,7 @@
 
 mod bed;
 
-use bed::{Bed, Place, until};
+use bed::{Bed, Place, Running, until};
 use serde_json::{Value, json};
 use windlass_core::Role;
 
@@ -68,6 +68,47 @@ async fn what_happened_is_counted_and_asked_for_within_bounds() {
         let since = bed.post("/v1/stats/rebuild", json!({ "since": "-2h" })).await.is(202);
         assert!(since["since"].is_string(), "{since}");
         until("it is counted again", async || sum(&bed.get("/v1/stats").await.is(200), "failed") == 3).await;
+    }
+}
+
+/// (stats) How queues stood is answered as the leader sampled it: by queue, and all together.
+#[tokio::test(flavor = "multi_thread")]
+async fn how_queues_stood_is_answered() {
+    for bed in [Place::memory().serve().await, Place::sqlite().serve().await] {
+        for _ in 0..3 {
+            bed.put_job(json!({ "queue": "mail" })).await;
+        }
+        bed.put_job(json!({ "queue": "bulk" })).await;
+        let held = bed.put_job(json!({ "queue": "mail" })).await;
+        bed.hold(&held).await;
+        let report = json!({ "queues": ["mail"], "capacity": 7, "ttl": "5m" });
+        bed.put("/v1/workers/w2", report).await.is(200);
+        let leads = Running::start(windlass_http::Server::new(bed.store().clone()).schedules(true)).await;
+        let gauges = async |query: &str| {
+            let stats = bed.get(&format!("/v1/stats?{query}")).await.is(200);
+            let series = stats["series"].as_array().expect("series").clone();
+            series.into_iter().map(|one| {
+                let points = one["points"].as_array().expect("points").iter();
+                let gauges =
+                    points.map(|point| point["gauges"].clone()).find(Value::is_object).unwrap_or_default();
+                (one["queue"].as_str().unwrap_or("all").to_owned(), gauges)
+            })
+        };
+        until("a sample is there", async || {
+            gauges("by=queue").await.filter(|one| one.1.is_object()).count() == 2
+        })
+        .await;
+        let by_queue: std::collections::HashMap<_, _> = gauges("by=queue").await.collect();
+        let numbers = |of: &Value| (of["depth"].clone(), of["busy"].clone(), of["capacity"].clone());
+        assert_eq!(numbers(&by_queue["mail"]), (json!(3), json!(1), json!(7)));
+        assert_eq!(numbers(&by_queue["bulk"]), (json!(1), json!(0), json!(0)));
+        assert!(by_queue.values().all(|of| of["oldest"].as_f64().is_some_and(|seconds| seconds >= 0.0)));
+        let (_, all) = gauges("").await.next().expect("one series");
+        assert_eq!(numbers(&all), (json!(4), json!(1), json!(7)));
+        let (_, one) = gauges("queue=bulk").await.next().expect("one series");
+        assert_eq!(numbers(&one), (json!(1), json!(0), json!(0)));
+        assert!(gauges("by=outcome").await.all(|one| one.1.is_null()), "a queue stands, an outcome does not");
+        leads.shutdown.graceful();
     }
 }
 
