@@ -5,6 +5,8 @@
 //! without end: a lock for 250 ms at most, by few at a time, and an answer of the server for its statement timeout and a
 //! little more.
 
+mod lent;
+
 use crate::connect::Connector;
 use crate::db::{Boxed, Db, Tx};
 use crate::error::{Failure, OpenError, Tried};
@@ -13,6 +15,7 @@ use crate::notify::Wakeups;
 use crate::statements::Texts;
 use crate::tls::Route;
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use lent::Lent;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -456,39 +459,6 @@ fn pool(
         .queue_mode(deadpool_postgres::QueueMode::Lifo)
         .build()
         .map_err(|e| OpenError::Failed(e.to_string()))
-}
-
-/// A connection that goes back to the pool only when it was said to be clean: not after a panic, not half-way.
-struct Lent {
-    object: Option<Object>,
-    /// Since when.
-    since: Instant,
-}
-
-impl Lent {
-    async fn from(pool: &Pool) -> Tried<Self> {
-        let object = pool.get().await?;
-        Ok(Self { object: Some(object), since: Instant::now() })
-    }
-
-    fn client(&self) -> Tried<&Client> {
-        self.object
-            .as_ref()
-            .map(|o| &***o)
-            .ok_or_else(|| Failure::Pool("the connection was given back".into()))
-    }
-
-    fn give_back(&mut self) {
-        drop(self.object.take());
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        if let Some(object) = self.object.take() {
-            drop(Object::take(object));
-        }
-    }
 }
 
 /// Runs to its end even if nobody waits for it any more.

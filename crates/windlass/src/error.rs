@@ -148,3 +148,12 @@ impl Ended {
 
 /// What calls of a client return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+impl From<RunError> for Error {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Invalid(invalid) => Self::Invalid(invalid),
+            other => Self::Worker(other),
+        }
+    }
+}

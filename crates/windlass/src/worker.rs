@@ -1,5 +1,9 @@
 //! A worker with typed handlers: from bytes to a job, from an output to bytes, around the engine's own.
 
+mod hook;
+
+pub use hook::HandlerEnd;
+
 use crate::batch::Batches;
 use crate::client::Client;
 use crate::context::Context;
@@ -7,6 +11,7 @@ use crate::enqueue::PAYLOAD_VERSION;
 use crate::error::{Error, Result};
 use crate::job::Job;
 use crate::value::{encode, read};
+use hook::{EndHook, Ended};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,9 +19,7 @@ use tokio::sync::watch;
 use tower::{Layer, Service, ServiceExt};
 use windlass_core::undo::undo_kind;
 use windlass_core::{Metadata, Name, Payload};
-use windlass_engine::{
-    Attempt, BoxError, Handler, HandlerError, Handlers, Health, Replay, RunError, Shutdown,
-};
+use windlass_engine::{Attempt, BoxError, Handler, HandlerError, Handlers, Health, Replay, Shutdown};
 
 /// What becomes of a job whose payload this program cannot read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -31,41 +34,6 @@ pub enum OnUnreadable {
 }
 
 type Wrap = Box<dyn Fn(Handler) -> Handler + Send + Sync>;
-
-/// How a handler ended, for [`Worker::on_end`].
-#[derive(Debug, Clone, Copy)]
-#[non_exhaustive]
-pub enum HandlerEnd<'a> {
-    /// It returned a result.
-    Returned,
-    /// It returned an error, which says what is to follow.
-    Failed(&'a HandlerError),
-    /// It was dropped before it returned, because it waits without a worker, took too long, lost its lease or did not stop in
-    /// time; or it panicked.
-    Dropped,
-}
-
-type EndHook = Arc<dyn Fn(&Attempt, HandlerEnd<'_>) + Send + Sync>;
-
-/// Tells of a handler's end once, however it comes.
-struct Ended {
-    hook: Option<EndHook>,
-    attempt: Attempt,
-}
-
-impl Ended {
-    fn tell(&mut self, end: HandlerEnd<'_>) {
-        if let Some(hook) = self.hook.take() {
-            hook(&self.attempt, end);
-        }
-    }
-}
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        self.tell(HandlerEnd::Dropped);
-    }
-}
 
 /// Takes jobs from queues and runs handlers. `S` is the program's own state, which every handler is given.
 ///
@@ -518,15 +486,6 @@ fn result(output: &impl serde::Serialize, max: usize) -> Result<Option<Payload>,
     let payload = encode("the result", output, max)?;
     // Nothing is not worth a result: it reads back from its absence.
     Ok((payload.as_bytes() != b"null").then_some(payload))
-}
-
-impl From<RunError> for Error {
-    fn from(error: RunError) -> Self {
-        match error {
-            RunError::Invalid(invalid) => Self::Invalid(invalid),
-            other => Self::Worker(other),
-        }
-    }
 }
 
 impl<S> fmt::Debug for Worker<S> {
