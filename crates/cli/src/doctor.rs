@@ -2,6 +2,7 @@
 //!
 //! Every check says something, also when all is well: what was not looked at cannot be told from what is good.
 
+mod endpoints;
 mod idle;
 mod jobs;
 mod lanes;
@@ -96,6 +97,8 @@ pub async fn run(args: &DoctorArgs, settings: &Settings, out: &Out) -> Outcome {
             findings.extend(seals.unwrap_or_else(|failure| unread("seals", failure)));
             let subscriptions = subscriptions::look(client.store()).await;
             findings.extend(subscriptions.unwrap_or_else(|failure| unread("subscriptions", failure)));
+            let endpoints = endpoints::look(client.store()).await;
+            findings.extend(endpoints.unwrap_or_else(|failure| unread("endpoints", failure)));
             let retention = retention::look(client.store(), settings).await;
             findings.extend(retention.unwrap_or_else(|failure| unread("retention", failure)));
             findings

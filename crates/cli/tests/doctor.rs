@@ -15,10 +15,10 @@ use bed::{Bed, kill, ran, wait_for};
 use database::{Database, Pooled};
 use machine::Machine;
 use serde_json::Value;
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use windlass_core::outcome::Found;
-use windlass_core::{Actor, Facts, Name, NewJob, Outcome, Payload, Wait, WaitFor, Who};
-use windlass_store::{ClaimMany, Enqueue, Settle, SettleItem, fresh};
+use windlass_core::{Actor, Facts, Failure, Name, NewJob, Outcome, Payload, RunAt, Wait, WaitFor, Who};
+use windlass_store::{ClaimMany, Clocked, Enqueue, Settle, SettleItem, fresh};
 
 /// What the doctor says of a check, the worst first.
 fn said(bed: &Bed, words: &[&str], check: &str) -> Value {
@@ -193,6 +193,66 @@ fn deadlines_that_nobody_looks_at_are_told() {
     });
     wait_for(|| said(&bed, &["--late", "1s"], "deadlines")["level"] == "problem");
     assert_said(&said(&bed, &["--late", "1s"], "deadlines"), "problem", "nobody acted", "windlass serve");
+}
+
+/// A web service that does every job.
+fn service() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/calls", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            // A small request comes at once; what would come later is not waited for.
+            let _ = stream.read(&mut [0; 8_192]);
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+        }
+    });
+    url
+}
+
+/// (post) A queue with an endpoint: no server sends its jobs, or the service takes none for long.
+#[test]
+fn endpoints_that_take_no_jobs_are_told() {
+    let mut bed = Bed::new();
+    bed.run(&["migrate"]).ok();
+    std::fs::write(bed.path("secret"), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+    assert_said(&said(&bed, &[], "endpoints"), "ok", "0 queues with one", "");
+    let set = ["queues", "set", "calls", "--endpoint", &service(), "--endpoint-secret-file", "secret"];
+    bed.run(&set).ok();
+    assert_said(&said(&bed, &[], "endpoints"), "problem", "no server sends its jobs", "windlass serve");
+    // A job failed twenty minutes ago, another was given back, and none was done since. Stats know once a server leads.
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let client = windlass::connect(&bed.url()).await.unwrap();
+        let earlier = || fresh::wall_clock().plus_ms(-1_200_000);
+        let store: std::sync::Arc<dyn windlass_store::Store> =
+            std::sync::Arc::new(Clocked::new(client.store().clone(), earlier));
+        let queue = Name::parse("queue", "calls").unwrap();
+        let facts = Facts::new(Name::parse("kind", "k").unwrap(), queue.clone());
+        let job = || NewJob { id: fresh::job_id(), facts: facts.clone(), payload: None, parent_token: None };
+        let enqueue = Enqueue { jobs: vec![job(), job()], actor: Actor::api(), idempotency: None };
+        store.enqueue(enqueue, None).await.unwrap().unwrap();
+        let request = ClaimMany::new(Who::parse("worker", "w").unwrap(), vec![queue], 2, fresh::secret());
+        let held = store.claim(request, None).await.unwrap();
+        let error = Failure::new("http_500", "no").unwrap();
+        let fails = Outcome::Fail { error, permanent: true, run_at: None };
+        let outcomes = [fails, Outcome::Release(RunAt::After(86_400_000))];
+        let items = held.iter().zip(outcomes).map(|(held, outcome)| SettleItem {
+            job: held.job.id,
+            token: held.lease.token,
+            outcome,
+        });
+        let settled = store.settle(Settle { items: items.collect() }, None).await.unwrap();
+        assert!(settled.len() == 2 && settled.iter().all(Result::is_ok), "{settled:?}");
+    });
+    bed.serve("serve");
+    wait_for(|| said(&bed, &[], "endpoints")["level"] == "warning");
+    let found = said(&bed, &[], "endpoints");
+    assert_said(&found, "warning", "took none of 2 attempts for 2", "windlass jobs ls --queue calls");
+    let done = bed.enqueue(&["k", "--queue", "calls"]);
+    bed.until_status(&done, "completed");
+    wait_for(|| said(&bed, &[], "endpoints")["level"] == "ok");
+    assert_said(&said(&bed, &[], "endpoints"), "ok", "1 queues with one", "");
 }
 
 #[test]
