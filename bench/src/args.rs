@@ -3,6 +3,7 @@
 use crate::cases::{CASES, Case};
 use crate::growth::Sizes;
 use crate::http;
+use crate::lanes;
 use crate::peer::Peer;
 use crate::worker::WorkerCase;
 use std::fmt::Write;
@@ -12,6 +13,11 @@ use std::time::Duration;
 /// The cases that are run once and only when named: they take minutes and gigabytes.
 const GROWTH: &str = "growth";
 const PINNED: &str = "pinned";
+const RETENTION: &str = "retention";
+const LANES: &str = "lanes";
+const ONCE: [&str; 4] = [GROWTH, PINNED, RETENTION, LANES];
+/// Finished jobs of `retention`.
+const FINISHED: usize = 1_000_000;
 /// What `--quick` divides every size by.
 const QUICK: usize = 50;
 /// What the sizes of `growth` are divided by unless `--full` is asked for.
@@ -50,12 +56,16 @@ pub struct Args {
     pub peers: Vec<Peer>,
     pub growth: bool,
     pub pinned: bool,
+    pub retention: bool,
+    pub lanes: bool,
     /// Cases through a server, which are run only when named: they need the binary beside this one.
     pub http: Vec<http::Case>,
     /// A PostgreSQL to measure, instead of a private one.
     pub url: Option<String>,
     /// Jobs per case.
     pub jobs: usize,
+    /// Finished jobs of `retention`.
+    pub finished: usize,
     pub repeat: usize,
     pub json: Option<PathBuf>,
     pub quick: bool,
@@ -85,27 +95,31 @@ impl Args {
                 _ => return Err(format!("unknown argument {word:?}")),
             }
         }
-        let Picked { cases, workers, http, growth, pinned } = match named {
+        let Picked { cases, workers, http, once } = match named {
             None => Picked {
                 cases: CASES.iter().collect(),
                 workers: WorkerCase::ALL.to_vec(),
                 http: Vec::new(),
-                growth: quick,
-                pinned: quick,
+                once: if quick { ONCE.to_vec() } else { Vec::new() },
             },
             Some(names) => cases_of(&names)?,
         };
-        let jobs = jobs.unwrap_or(if quick { 100_000 / QUICK } else { 100_000 });
+        let by = if quick { QUICK } else { 1 };
+        let finished = jobs.unwrap_or(FINISHED / by);
+        let jobs = jobs.unwrap_or(100_000 / by);
         Ok(Some(Self {
             stores,
             cases,
             workers,
             peers,
-            growth,
-            pinned,
+            growth: once.contains(&GROWTH),
+            pinned: once.contains(&PINNED),
+            retention: once.contains(&RETENTION),
+            lanes: once.contains(&LANES),
             http,
             url,
             jobs,
+            finished,
             repeat,
             json,
             quick,
@@ -134,6 +148,20 @@ impl Args {
         if self.quick { (IDLE.0 / 10, IDLE.1 / 10) } else { IDLE }
     }
 
+    /// How long claims run alone in `retention`.
+    pub fn alone(&self) -> Duration {
+        Duration::from_secs(if self.quick { 1 } else { 20 })
+    }
+
+    /// How far `lanes` goes.
+    pub fn lane_sizes(&self) -> lanes::Sizes {
+        lanes::Sizes {
+            pending: self.jobs,
+            keys: 10_000.min(self.jobs / 4).max(1),
+            rounds: (self.jobs / 400).clamp(1, 200),
+        }
+    }
+
     /// How many jobs pass in `pinned`.
     pub fn pinned_jobs(&self) -> usize {
         if self.quick { 200_000 / QUICK } else { 200_000 }
@@ -151,8 +179,7 @@ struct Picked {
     cases: Vec<&'static Case>,
     workers: Vec<WorkerCase>,
     http: Vec<http::Case>,
-    growth: bool,
-    pinned: bool,
+    once: Vec<&'static str>,
 }
 
 fn cases_of(names: &str) -> Result<Picked, String> {
@@ -161,19 +188,14 @@ fn cases_of(names: &str) -> Result<Picked, String> {
         let of_store = CASES.iter().find(|case| case.name == name);
         let of_worker = WorkerCase::ALL.into_iter().find(|case| case.name() == name);
         let of_server = http::Case::ALL.into_iter().find(|case| case.name() == name);
-        if of_store.is_none()
-            && of_worker.is_none()
-            && of_server.is_none()
-            && name != GROWTH
-            && name != PINNED
-        {
+        let once = ONCE.into_iter().find(|once| *once == name);
+        if of_store.is_none() && of_worker.is_none() && of_server.is_none() && once.is_none() {
             return Err(format!("no case is called {name:?}"));
         }
         picked.cases.extend(of_store);
         picked.workers.extend(of_worker);
         picked.http.extend(of_server);
-        picked.growth |= name == GROWTH;
-        picked.pinned |= name == PINNED;
+        picked.once.extend(once);
     }
     Ok(picked)
 }
@@ -199,11 +221,11 @@ pub fn help() -> String {
          Options:\n\
          \x20 --store NAME        sqlite, postgres, memory or all [all]\n\
          \x20 --url URL           a PostgreSQL with durable commits, a database is made there [a private server]\n\
-         \x20 --case NAME[,NAME]  only these cases [all but growth, pinned and http-…]\n\
-         \x20 --jobs N            jobs per case; enqueue-1 gets a tenth, enqueue-10 half [100000]\n\
+         \x20 --case NAME[,NAME]  only these cases [all but growth, pinned, retention, lanes and http-…]\n\
+         \x20 --jobs N            jobs per case; enqueue-1 gets a tenth, enqueue-10 half [100000; retention: 1000000]\n\
          \x20 --repeat N          runs per case; the median counts [3]\n\
          \x20 --json FILE         also write every number there\n\
-         \x20 --quick             all sizes divided by 50, and growth and pinned too: shows that it works, not how fast\n\
+         \x20 --quick             all sizes divided by 50, and growth, pinned, retention and lanes too: shows that it works\n\
          \x20 --peer NAME[,NAME]  on PostgreSQL, in turns with enqueue-…, noop and pickup: graphile_worker (the Rust crate),\n\
          \x20                     graphile (graphile-worker from npm; noop and pickup only)\n\
          \x20 --full              growth with 5 M finished jobs instead of a tenth of everything\n\
@@ -222,7 +244,9 @@ pub fn help() -> String {
     }
     text.push_str(
         "  growth          one call's cost from an empty store to 500 k finished, 100 k future and 100 k other jobs\n\
-         \x20 pinned          calls while an old transaction is open and 200 k jobs pass; PostgreSQL only\n\n\
+         \x20 pinned          calls while an old transaction is open and 200 k jobs pass; PostgreSQL only\n\
+         \x20 retention       claims alone and beside the archiving and removal of a million finished jobs\n\
+         \x20 lanes           claims of a queue with a limit per key beside a plain one, as both grow to ten times --jobs\n\n\
          Examples:\n\
          \x20 windlass-bench --quick\n\
          \x20 windlass-bench --store sqlite --case drain,life --jobs 200000\n\
@@ -244,7 +268,8 @@ mod tests {
         let args = parse("").unwrap().unwrap();
         assert_eq!((args.stores.len(), args.cases.len(), args.growth), (3, CASES.len(), false));
         assert_eq!((args.pinned, args.full, args.url), (false, false, None));
-        assert_eq!((args.jobs, args.repeat), (100_000, 3));
+        assert_eq!((args.retention, args.lanes), (false, false));
+        assert_eq!((args.jobs, args.finished, args.repeat), (100_000, 1_000_000, 3));
     }
 
     #[test]
@@ -255,6 +280,8 @@ mod tests {
             (2_000, true, 100_000)
         );
         assert_eq!((args.pinned, args.pinned_jobs()), (true, 4_000));
+        assert_eq!((args.retention, args.finished), (true, 20_000));
+        assert_eq!((args.lanes, args.lane_sizes().keys), (true, 500));
         let full = parse("--full --case growth").unwrap().unwrap();
         assert_eq!((full.growth_sizes(Kind::Postgres).finished, full.pinned_jobs()), (5_000_000, 200_000));
         assert_eq!(parse("--quick --jobs 7_000").unwrap().unwrap().jobs, 7_000);

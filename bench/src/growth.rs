@@ -119,7 +119,8 @@ async fn fill(store: &dyn Store, level: Level, finished: &mut usize, say: &dyn F
     Ok(())
 }
 
-async fn drain(store: &dyn Store, worker: &Who, count: usize) -> Tried<()> {
+/// Claims and completes so many.
+pub async fn drain(store: &dyn Store, worker: &Who, count: usize) -> Tried<()> {
     let mut done = 0;
     while done < count {
         match cases::complete(store, cases::claim(store, worker, &[], FILL).await?).await? {

@@ -1,17 +1,19 @@
 //! The benchmark: how much the stores of Windlass do per second, beside what the machine allows.
 //!
-//! A case runs on a fresh store ([`cases`], [`growth`], [`pinned`], [`worker`], [`http`]); next to it stands what the
+//! A case runs on a fresh store ([`cases`], [`growth`], [`pinned`], [`retention`], [`lanes`], [`worker`], [`http`]); next to it stands what the
 //! database itself does ([`raw`]), because only a ratio means the same on every machine. Nothing here fails for being slow.
 
 mod args;
 mod cases;
 mod growth;
 mod http;
+mod lanes;
 mod measure;
 mod peer;
 mod pinned;
 mod postgres;
 mod raw;
+mod retention;
 mod subject;
 mod table;
 mod worker;
@@ -23,6 +25,7 @@ use postgres::Server;
 use raw::Limit;
 use subject::Subject;
 use table::{Line, Report};
+use worker::Found;
 
 /// Rows of the limit that commits them one by one.
 const COMMITS: usize = 5_000;
@@ -91,6 +94,25 @@ async fn measure_all(args: &Args, server: Option<&Server>) -> Tried<Report> {
             let subject = Subject::open(kind, server).await?;
             let growth = pinned::run(&subject, args.pinned_jobs(), &say).await?;
             subject.close().await?;
+            report.growth.push((kind, growth));
+        }
+        if args.retention {
+            let subject = Subject::open(kind, server).await?;
+            let (numbers, removed) = retention::run(&subject, args.finished, args.alone(), &say).await?;
+            let mut found = Found { store: kind.name(), case: "retention", numbers };
+            let dead = subject.removed_rows().await?;
+            found
+                .numbers
+                .extend(dead.map(|rows| ("dead rows per removed job", rows as f64 / removed.removed as f64)));
+            subject.close().await?;
+            report.workers.push(found);
+        }
+        if args.lanes {
+            let subject = Subject::open(kind, server).await?;
+            let (growth, ratios) = lanes::run(&subject, &args.lane_sizes(), &say).await?;
+            subject.close().await?;
+            let found = |numbers| Found { store: kind.name(), case: "lanes", numbers };
+            report.workers.extend(ratios.into_iter().map(found));
             report.growth.push((kind, growth));
         }
     }

@@ -113,6 +113,20 @@ impl Database {
         Ok(Gauge { cpu: self.postmaster.and_then(cpu_time_of_family), wal_bytes: wal.unsigned_abs() })
     }
 
+    /// How large it is, what vacuums freed and nobody uses yet included.
+    pub async fn bytes(&self) -> Tried<u64> {
+        let size = "SELECT pg_database_size(current_database())";
+        Ok(self.client.query_one(size, &[]).await?.get::<_, i64>(0).unsigned_abs())
+    }
+
+    /// Rows of jobs and their logs that were deleted so far. Connections tell theirs about once a second.
+    pub async fn removed_rows(&self) -> Tried<u64> {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let gone = "SELECT coalesce(sum(n_tup_del), 0)::bigint FROM pg_stat_user_tables \
+                    WHERE relname IN ('jobs', 'job_events', 'job_logs')";
+        Ok(self.client.query_one(gone, &[]).await?.get::<_, i64>(0).unsigned_abs())
+    }
+
     /// Transactions in it so far. Connections tell theirs about once a second.
     pub async fn transactions(&self) -> Tried<i64> {
         let sum =

@@ -10,12 +10,15 @@ use windlass_memory::MemoryStore;
 use windlass_sqlite::SqliteStore;
 use windlass_store::Store;
 
+/// The database of SQLite's store.
+const FILE: &str = "windlass.db";
+
 /// A fresh store. Fields drop in order: the store lets go of its files before they go.
 pub struct Subject {
     pub store: Arc<dyn Store>,
     /// Where it is, in PostgreSQL.
     pub database: Option<Database>,
-    _folder: Option<TempDir>,
+    folder: Option<TempDir>,
 }
 
 impl Subject {
@@ -24,13 +27,13 @@ impl Subject {
             (Kind::Memory, _) => Ok(Self::of(Arc::new(MemoryStore::new()))),
             (Kind::Sqlite, _) => {
                 let folder = folder()?;
-                let store = SqliteStore::open(folder.path().join("windlass.db")).await?;
-                Ok(Self { store: Arc::new(store), database: None, _folder: Some(folder) })
+                let store = SqliteStore::open(folder.path().join(FILE)).await?;
+                Ok(Self { store: Arc::new(store), database: None, folder: Some(folder) })
             }
             (Kind::Postgres, Some(server)) => {
                 let database = server.database().await?;
                 let store = windlass_postgres::PostgresStore::open(database.url()).await?;
-                Ok(Self { store: Arc::new(store), database: Some(database), _folder: None })
+                Ok(Self { store: Arc::new(store), database: Some(database), folder: None })
             }
             (Kind::Postgres, None) => Err("there is no PostgreSQL to measure".into()),
         }
@@ -38,7 +41,24 @@ impl Subject {
 
     /// A store with nothing around it.
     pub fn of(store: Arc<dyn Store>) -> Self {
-        Self { store, database: None, _folder: None }
+        Self { store, database: None, folder: None }
+    }
+
+    /// How many bytes its tables and indexes take, where that is known.
+    pub async fn bytes(&self) -> Tried<Option<u64>> {
+        if let Some(database) = &self.database {
+            return database.bytes().await.map(Some);
+        }
+        let Some(folder) = &self.folder else { return Ok(None) };
+        Ok(Some(std::fs::metadata(folder.path().join(FILE))?.len()))
+    }
+
+    /// How many rows of jobs and their logs were removed, where that is known.
+    pub async fn removed_rows(&self) -> Tried<Option<u64>> {
+        match &self.database {
+            Some(database) => database.removed_rows().await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Closes the store and answers how many dead versions of rows it left behind, where that is known.
