@@ -11,7 +11,7 @@ use windlass_core::step::{StepRun, StepState};
 use windlass_core::undo::{EndedJob, Undoes};
 use windlass_core::wait::Decision;
 use windlass_core::{JobId, NewJob, Outcome, Status};
-use windlass_store::{Claimed, RecordStep, Redrive};
+use windlass_store::{Claimed, ReadSteps, RecordStep, Redrive};
 
 /// This module's laws, as tests.
 #[macro_export]
@@ -191,7 +191,8 @@ pub async fn what_is_undone_is_what_one_life_left_on_record(bed: Bed) {
     assert_eq!(ended.undoable(), BTreeSet::from([name("flight")]), "what ended and can be undone");
 
     bed.redrives(redrive(id), at(4)).await.expect("redriven");
-    let recorded = bed.store.steps(id, at(4)).await.expect("the store answers").expect("a record");
+    let recorded =
+        bed.store.steps(ReadSteps::all(id), at(4)).await.expect("the store answers").expect("a record");
     assert!(recorded.steps.iter().all(|step| step.run == StepRun::Earlier), "{recorded:?}");
     let again = bed.claims_by_id("w", id, at(4)).await.expect("it may run");
     let second = Undoes::of(&again.job);

@@ -25,7 +25,7 @@ on_both_stores! {
         let spans = collector.spans();
         assert!(spans.iter().all(|span| span.trace_id == checkout.trace_id), "one trace");
         let named = |name: &'static str| spans.iter().filter(move |span| span.name == name);
-        let is_below = |span: &Span, parent: &str| named(parent).any(|above| above.span_id == span.parent_span_id);
+        let is_below = |span: &Span, parent: &'static str| named(parent).any(|above| above.span_id == span.parent_span_id);
         for order in named("attempt order") {
             assert_eq!(order.parent_span_id, checkout.span_id);
         }
