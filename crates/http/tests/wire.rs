@@ -58,8 +58,7 @@ async fn answers_are_read_as_they_were_sent() {
     let schedule = json!({ "cron": "0 2 * * *", "job": { "kind": "work", "payload": { "n": 1 } } });
     both_ways::<ScheduleShape>(&bed.put("/v1/schedules/nightly", schedule).await.is(200));
     bed.put("/v1/alerts/late", json!({ "metric": "oldest_due", "longer_than": "10m" })).await.is(200);
-    let bulk =
-        json!({ "action": "cancel", "dry_run": false, "filter": { "queue": "mail" }, "hold": "1h" });
+    let bulk = json!({ "action": "cancel", "dry_run": false, "filter": { "queue": "mail" }, "hold": "1h" });
     bed.post("/v1/bulk", bulk).await.is(202);
     let new = json!({ "name": "ci", "roles": ["viewer"], "queues": ["mail"] });
     both_ways::<MadeKey>(&bed.post("/v1/keys", new).await.is(201));
