@@ -39,8 +39,10 @@ impl Address {
         // Whatever stands behind the prefix may hold what nobody else should read.
         let shown = text.split('?').next().unwrap_or_default();
         let wrong = |why: &str| {
-            let scheme = || format!("{}:…", text.split(':').next().unwrap_or_default());
-            Invalid::new("archive", if text.contains("://") { masked(shown) } else { scheme() }, why)
+            // Only where a server is named is it known what its password is.
+            let (scheme, rest) = shown.split_once(':').unwrap_or((shown, ""));
+            let told = if rest.starts_with("//") { masked(shown) } else { format!("{scheme}:…") };
+            Invalid::new("archive", told, why)
         };
         let url = Url::parse(text).map_err(|_| wrong(FORM))?;
         let is_bare = url.username().is_empty() && url.password().is_none() && url.port().is_none();
