@@ -2,8 +2,9 @@
 -- Second copies of rules of core, compared with them by the differential test: enqueue of core/src/enqueue.rs, cancel of
 -- operate.rs, signal, assert_lease and complete of decide.rs; a colon and the name of a limit stand for it,
 -- put in when this text is loaded (src/limits.rs).
--- Re-created like guard.sql. Errors have SQLSTATEs of their own, class WL. DETAIL of those that a program acts on is JSON: the
--- engine's `code`, and with it `index` (which job of a request of many, from 0), `id`, `status`, `waiting` and `version`.
+-- Re-created like guard.sql. Errors have SQLSTATEs of their own, class WL. DETAIL of those that a program acts on is JSON:
+-- the engine's `code`, and with it `index` (which job of a request of many, from 0), `id`, `status`, `waiting` and
+-- `version`.
 --   WL005 invalid value   WL006 no such job   WL007 the job has finished   WL008 not leased   WL009 lease expired
 --   WL010 lease mismatch  WL011 event key used for something else  WL012 the id is taken: job_exists
 --   WL015 as many jobs of the key wait as may: lane_full
@@ -159,8 +160,8 @@ END $$;
 -- answered where that is asked for, and else refused. `nth` is the job's place in a request of many, from 0, for refusals.
 CREATE OR REPLACE FUNCTION windlass.enqueue_one(
   nth bigint, actor text, repeatable boolean, kind text, payload json, queue text, priority int, run_at timestamptz,
-  delay interval, max_retries int, timeout interval, lease interval, grace interval, backoff jsonb, agent_id text, metadata jsonb,
-  tags text[], unique_key text, unique_by text, unique_scope text, unique_policy text, unique_ttl interval,
+  delay interval, max_retries int, timeout interval, lease interval, grace interval, backoff jsonb, agent_id text,
+  metadata jsonb, tags text[], unique_key text, unique_by text, unique_scope text, unique_policy text, unique_ttl interval,
   parent_id uuid, job_id uuid, payload_bytes bytea, notify boolean, key text, cost int,
   OUT id uuid, OUT existed boolean, OUT payload_differs boolean, OUT dropped boolean
 ) LANGUAGE plpgsql SECURITY DEFINER SET search_path = windlass, pg_temp AS $$

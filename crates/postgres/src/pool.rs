@@ -54,7 +54,7 @@ const RENEWAL_TIMEOUT: Duration = Duration::from_secs(5);
 const RENEWAL_COMMITS: &str = "; SET LOCAL synchronous_commit = local";
 /// After a commit that no standby confirmed: makes a commit wait for the standby even if its transaction writes nothing. A
 /// repeat that finds its work done would else be told that it is safe.
-const WAITS_FOR_STANDBY: &str = "; SELECT pg_logical_emit_message(true, 'windlass', ''::text)";
+const WAITS_FOR_STANDBY: &str = include_str!("../sql/wait_for_standby.sql");
 
 /// How a transaction begins.
 struct Begin {
@@ -166,6 +166,7 @@ impl Connections {
         if purpose == Purpose::Renewal {
             sql.push_str(RENEWAL_COMMITS);
         } else if unconfirmed > 0 {
+            sql.push_str(";\n");
             sql.push_str(WAITS_FOR_STANDBY);
         }
         Begin { sql, unconfirmed }
