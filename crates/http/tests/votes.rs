@@ -23,8 +23,8 @@ fn decide_path(approval: &str) -> String {
 }
 
 async fn status(bed: &Bed, approval: &str) -> ApprovalStatus {
-    let id = ApprovalId::parse(approval).unwrap();
-    bed.store().approval(id, None).await.unwrap().unwrap().approval.status
+    let id = ApprovalId::parse(approval).expect("an id");
+    bed.store().approval(id, None).await.expect("the store").expect("there").approval.status
 }
 
 /// (votes) Where two people are needed there is no link, and one that is had all the same does not vote, with or without a key.

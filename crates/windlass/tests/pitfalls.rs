@@ -282,8 +282,7 @@ async fn what_a_worker_is_given_is_checked_when_it_starts() {
             }
             let expected = match what {
                 "sleep" | "race" => Status::Waiting,
-                "retry_after" => Status::Retry,
-                _ => Status::Pending,
+                _ => Status::Retry,
             };
             let ended = async {
                 while client.job(id).await.unwrap().unwrap().job.attempt == 0 || status().await != expected {

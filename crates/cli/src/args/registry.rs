@@ -46,7 +46,7 @@ pub enum QueuesCommand {
     /// List queues
     #[command(after_help = "Example:\n  windlass queues ls")]
     Ls,
-    /// Show one queue: its rules, what runs of its limit, what holds it back, and its busiest keys
+    /// Show one queue: its rules, what runs, what holds it back, its busiest keys
     #[command(after_help = "Example:\n  windlass queues show mail")]
     Show(QueueArg),
     /// Hand out no more jobs of a queue
