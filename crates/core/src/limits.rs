@@ -72,6 +72,9 @@ pub const CLAIM_MAX: usize = 1_000;
 pub const LANED_CLAIM_MAX: usize = 100;
 /// Most entries of a line that a claim reads to find the jobs of one lane for its kinds, or those without a key.
 pub const LANED_LOOK_MAX: usize = 5_000;
+/// Most lanes of a priority that a claim looks at for those that may start a job, unless few jobs are due; the next claim goes
+/// on behind them.
+pub const LANED_WALK_MAX: usize = 1_000;
 /// Highest concurrency that a queue or its keys may be limited to.
 pub const FLOW_CONCURRENCY_MAX: i64 = 100_000;
 /// Most jobs that a key's turn may hand out.

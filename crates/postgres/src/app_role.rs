@@ -33,6 +33,7 @@ const WRITES: &[(&str, &str)] = &named![
     "free_buckets",
     "free_keys",
     "free_slots",
+    "hand_out",
     "hold_job",
     "hold_lane",
     "insert_job",

@@ -16,7 +16,7 @@ pub(crate) const PINNED: &str = "SET LOCAL enable_seqscan = off; SET LOCAL enabl
 
 /// The hot statements.
 const KEPT: &[(&str, &str)] =
-    &named!["enqueue", "claim", "claim_new", "settle_complete", "recover", "extend"];
+    &named!["enqueue", "claim", "claim_new", "hand_out", "settle_complete", "recover", "extend"];
 
 /// Their functions, to be made by the owner.
 pub(crate) fn definitions() -> String {

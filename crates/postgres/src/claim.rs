@@ -2,6 +2,7 @@
 
 mod fan;
 mod handed_out;
+mod many;
 mod positions;
 
 use crate::assign::start_assigned;
@@ -10,7 +11,7 @@ use crate::db::{Db, Tx, sql, uuid};
 use crate::error::{Failure, Tried};
 use crate::lanes;
 use crate::lost::end;
-use crate::param::params;
+use crate::param::{Params, params};
 use crate::pool::Connections;
 use crate::row::{self, Columns, Ts};
 use fan::{Fan, token_of};
@@ -425,6 +426,11 @@ impl Db<'_> {
             )
             .await?;
         rows.first().map(|row| Columns::new(row, 0).time()).transpose()
+    }
+
+    /// Writes jobs that are handed out by this, and returns their first events.
+    async fn handed_out_rows(&self, params: &Params<'_>) -> Tried<Vec<Row>> {
+        self.rows_kept(sql!("hand_out"), params).await
     }
 
     /// The rows of jobs, also of those that do not read back.

@@ -4,6 +4,8 @@
 //! what was committed while it waited for a lock. A slot is a row of `jobs` that runs or is assigned; `slots` only says where
 //! to look. So a job that ends, waits or is lost frees its slot by that alone, and settling a job writes nothing more.
 
+mod walk;
+
 use crate::db::{Db, Tx, sql, uuid};
 use crate::error::Tried;
 use crate::lost::end;
@@ -28,8 +30,6 @@ const KNOWN_FOR: Duration = Duration::from_secs(1);
 /// How often a claim tries to lock a queue that claims of other processes hold, and how long it waits in between.
 const LOCK_TRIES: u32 = 10;
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
-/// How many lanes are looked at in one statement.
-const WALK: i32 = 500;
 
 /// What this process knows of queues with rules.
 #[derive(Debug, Default)]
@@ -99,7 +99,7 @@ struct Handed {
     slots: Vec<Uuid>,
     /// A job that must end, or does not read back, before others are looked at: why, if it is unreadable.
     ending: Option<(JobId, Option<String>)>,
-    /// Which lane was served last.
+    /// Behind which lane the next claim begins.
     from: Lane,
 }
 
@@ -177,8 +177,9 @@ impl Db<'_> {
 impl Tx<'_> {
     /// The slots of a queue that is locked.
     pub(crate) async fn locked_slots(&self, queue: &Name, flow: &QueueLimits) -> Tried<Held> {
-        self.execute(sql!("free_slots"), params![queue.as_str()]).await?;
-        self.slots(queue, flow).await
+        let free = async { self.execute(sql!("free_slots"), params![queue.as_str()]).await };
+        let (_, held) = tokio::try_join!(biased; free, self.slots(queue, flow))?;
+        Ok(held)
     }
 
     /// Finds a slot for a job that is about to be handed out by itself and, if it starts by that, pays for it. Returns the
@@ -228,15 +229,24 @@ impl Tx<'_> {
             return Ok(Laned::Handed(handed));
         }
         let mut paying = self.paying(queue, flow, now).await?;
-        let lost = self.lost_of(queue, request, want + passed.len(), now).await?;
-        self.learn_costs(&mut paying, lost.iter().copied()).await?;
         let asked = Asked { queue, flow, request, passed, now };
-        self.hand_out_all(&lost, &asked, &mut paying, &mut handed).await?;
-        let held = self.locked_slots(queue, flow).await?;
+        // Sent together, they run one after the other.
+        let (lost, mut held, mut priorities) = tokio::try_join!(
+            biased;
+            self.lost_of(queue, request, want + passed.len(), now),
+            self.locked_slots(queue, flow),
+            self.due_priorities(queue, now)
+        )?;
+        if !lost.is_empty() {
+            self.learn_costs(&mut paying, lost.iter().copied()).await?;
+            self.hand_out_all(&lost, &asked, &mut paying, &mut handed).await?;
+            held = self.slots(queue, flow).await?;
+            priorities = self.due_priorities(queue, now).await?;
+        }
         let mut turns =
             Turns::new(&flow.at(now), held, paying.rates.clone(), from, want - handed.claimed.len());
         if handed.ending.is_none() && turns.wants() > 0 {
-            for levels in flow.levels(self.due_priorities(queue, now).await?) {
+            for levels in flow.levels(priorities) {
                 let heads = self.heads(&asked, &levels, &mut turns, &mut paying, &mut handed.slots).await?;
                 let next = turns.serve(heads, |id| paying.cost(*id));
                 self.hand_out_all(&next, &asked, &mut paying, &mut handed).await?;
@@ -245,7 +255,7 @@ impl Tx<'_> {
                 }
             }
         }
-        handed.from = turns.from();
+        handed.from = turns.next();
         self.keep_rates(queue, &paying, now).await?;
         self.take_slots(std::mem::take(&mut handed.slots)).await?;
         Ok(Laned::Handed(handed))
@@ -282,14 +292,18 @@ impl Tx<'_> {
         if ids.is_empty() {
             return Ok(());
         }
-        let free = self.lock_free(ids.iter().copied().map(uuid).collect()).await?;
-        // A later statement, so it sees the rows as they were locked.
-        let mut rows = self.readable_jobs(ids.iter().copied().filter(|id| free.contains(&uuid(*id)))).await?;
+        // The later statement sees the rows as they were locked.
+        let (free, mut rows) = tokio::try_join!(
+            biased;
+            self.lock_free(ids.iter().copied().map(uuid).collect()),
+            self.readable_jobs(ids.iter().copied())
+        )?;
+        let (unpaid, mut steps) = (paying.rates.clone(), Vec::with_capacity(ids.len()));
         for id in &ids {
-            let Some((job, wrong)) = rows.remove(id) else { continue };
+            let Some((job, wrong)) = rows.remove(id).filter(|_| free.contains(&uuid(*id))) else { continue };
             if wrong.is_some() {
                 handed.ending = Some((*id, wrong));
-                return Ok(());
+                break;
             }
             let now = now.max(job.updated_at);
             let claim = Command::Claim(request.claim.clone());
@@ -298,72 +312,23 @@ impl Tx<'_> {
             };
             if step.job.status != Status::Running {
                 handed.ending = Some((*id, None));
-                return Ok(());
+                break;
             }
             let lane = flow.lane(job.lane);
-            if !paying.admits(lane, *id) {
-                continue;
-            }
-            handed.slots.push(uuid(*id));
-            if let Ok(claimed) = self.hand_out(&job, step, &request.claim, now).await? {
-                handed.claimed.push(claimed);
+            if paying.admits(lane, *id) {
                 paying.pay(lane, *id);
+                steps.push(step);
             }
         }
+        let decided = steps.len();
+        let claimed = self.hand_out_many(steps, &request.claim).await?;
+        if claimed.len() < decided {
+            // What could not start pays nothing.
+            paying.rates = unpaid;
+            claimed.iter().for_each(|held| paying.pay(flow.lane(held.job.lane), held.job.id));
+        }
+        handed.claimed.extend(claimed);
         Ok(())
-    }
-
-    /// Lanes with room and a due job at these priorities that can be paid for, as many and as deep as a claim needs. A run whose
-    /// lease is over and that was handed out before the queue had rules gets its slot here, and is taken over by the next claim.
-    async fn heads(
-        &self,
-        asked: &Asked<'_>,
-        levels: &[i32],
-        turns: &mut Turns,
-        paying: &mut Paying,
-        slots: &mut Vec<Uuid>,
-    ) -> Tried<Vec<(Lane, Vec<JobId>)>> {
-        let Asked { queue, flow, request, now, .. } = *asked;
-        let look = Look { tx: self, queue, flow, levels, request, now };
-        let wants = turns.wants();
-        let mut heads = BTreeMap::new();
-        if !flow.takes_turns() {
-            look.plain(true, wants, &mut heads, slots).await?;
-            self.learn_costs(paying, heads.values().flatten().copied()).await?;
-            return Ok(heads.into_iter().collect());
-        }
-        let from = turns.from().number();
-        for (mut after, until, begins_again) in [(from, i64::MAX, false), (0, from, true)] {
-            if begins_again {
-                look.plain(false, wants, &mut heads, slots).await?;
-            }
-            while heads.len() < wants {
-                let lanes = look.lanes(after, until).await?;
-                let Some(last) = lanes.last().copied() else { break };
-                let is_open = |lane: &Lane| turns.room(*lane) > 0;
-                let open =
-                    lanes.iter().copied().filter(is_open).map(|lane| (lane, turns.depth(lane, usize::MAX)));
-                let mut found = BTreeMap::new();
-                look.of_lanes(open.collect(), &mut found, slots).await?;
-                self.learn_costs(paying, found.values().flatten().copied()).await?;
-                found
-                    .retain(|lane, jobs| jobs.first().is_some_and(|id| turns.opens(*lane, paying.cost(*id))));
-                heads.extend(found);
-                if lanes.len() < WALK as usize {
-                    break;
-                }
-                after = last.number();
-            }
-        }
-        if heads.len() < wants {
-            let lanes = heads.len();
-            let keyed = heads.keys().copied().filter(|lane| *lane != Lane::PLAIN);
-            let deeper: Vec<_> = keyed.map(|lane| (lane, turns.depth(lane, lanes))).collect();
-            heads.retain(|lane, _| *lane == Lane::PLAIN);
-            look.of_lanes(deeper, &mut heads, slots).await?;
-        }
-        self.learn_costs(paying, heads.values().flatten().copied()).await?;
-        Ok(heads.into_iter().collect())
     }
 }
 
@@ -396,15 +361,30 @@ impl Look<'_, '_> {
     }
 
     /// The next lanes that have a job in line.
-    async fn lanes(&self, after: i64, until: i64) -> Tried<Vec<Lane>> {
-        let queue = self.queue.as_str();
+    async fn lanes(&self, after: i64, until: i64, most: usize) -> Tried<Vec<Lane>> {
+        let (queue, limit) = (self.queue.as_str(), i32::try_from(most).unwrap_or(i32::MAX));
         let lane = |r: &tokio_postgres::Row| Ok(Lane::from_number(Columns::new(r, 0).get()?));
         let mut lanes = BTreeSet::new();
         for priority in self.levels {
-            let params = params![queue, *priority, after, until, WALK];
+            let params = params![queue, *priority, after, until, limit];
             lanes.extend(self.tx.all(sql!("lanes_due"), params, lane).await?);
         }
-        Ok(lanes.into_iter().take(WALK as usize).collect())
+        Ok(lanes.into_iter().take(most).collect())
+    }
+
+    /// All lanes with a due job; none if so many jobs are due that they are not all looked at.
+    async fn due_lanes(&self) -> Tried<Option<BTreeSet<Lane>>> {
+        let (queue, now, limit) = (self.queue.as_str(), Ts(self.now), LANED_LOOK_MAX as i64 + 1);
+        let lane = |r: &tokio_postgres::Row| Ok(Lane::from_number(Columns::new(r, 0).get()?));
+        let mut lanes = BTreeSet::new();
+        for priority in self.levels {
+            let due = self.tx.all(sql!("due_lanes"), params![queue, *priority, now, limit], lane).await?;
+            if due.len() > LANED_LOOK_MAX {
+                return Ok(None);
+            }
+            lanes.extend(due.into_iter().filter(|lane| *lane != Lane::PLAIN));
+        }
+        Ok(Some(lanes))
     }
 
     async fn of_lanes(

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use tokio::task::JoinSet;
-use windlass_conformance::{Bed, at, completes, key, name, who};
+use windlass_conformance::{Bed, Made, at, completes, key, name, who};
 use windlass_core::decide::Claim;
 use windlass_core::lane::{Full, LaneMode, LaneRule, Lanes};
 use windlass_core::{EventKind, Lane, LeaseMs, QueueLimits, Status};
@@ -122,6 +122,16 @@ async fn never_passed(bed: &Bed) {
         after = Some(page.next);
     }
     assert!(claims > 40, "{claims} claims raced");
+}
+
+/// F5, F6
+#[test]
+fn a_free_one_of_a_hundred_thousand_keys_is_found() {
+    windlass_conformance::a_crowd_of_keys(|| async {
+        let (url, database) = support::database().await;
+        let store = Options::new(&url).pool(4).open().await.expect("a store");
+        Made { store: Arc::new(store), keep: Box::new(database) }
+    });
 }
 
 /// F9: nothing is written beside the job for a queue without rules, also when its jobs have keys; with rules, those that

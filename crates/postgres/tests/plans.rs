@@ -66,7 +66,32 @@ const PLANNED: &[Planned] = &[
         "lane_heads",
         "text, int, bigint[], bigint[], timestamptz, text[], bigint",
         "'default', 0, '{1,2}', '{1,1}', '2026-01-01Z', '{}', 5000",
-        &["using jobs_pkey on jobs"],
+        &["using line_lane on line", "using jobs_pkey on jobs"],
+    ),
+    (
+        "lanes_due",
+        "text, int, bigint, bigint, int",
+        "'default', 0, 5, 9223372036854775807, 500",
+        &["using line_lane on line"],
+    ),
+    (
+        "due_lanes",
+        "text, int, timestamptz, bigint",
+        "'default', 0, '2026-01-01Z', 5001",
+        &["using line_due on line"],
+    ),
+    ("due_priorities", "text, timestamptz", "'default', '2026-01-01Z'", &["using line_due on line"]),
+    (
+        "hand_out",
+        "uuid[], bigint[], int[], int[], bytea[], timestamptz[], timestamptz[], timestamptz[], timestamptz[], text, bigint",
+        "array_fill(ID::uuid, '{100}'), array_fill(2::bigint, '{100}'), array_fill(1, '{100}'), array_fill(0, '{100}'), \
+         array_fill('\\x00'::bytea, '{100}'), '{2026-01-01Z}', '{NULL}', '{2026-01-01Z}', '{2026-01-01Z}', 'w', 7",
+        &[
+            "using jobs_pkey on jobs",
+            "using line_due on line",
+            "Tid Scan on line",
+            "using job_events_pkey on job_events",
+        ],
     ),
     (
         "plain_heads",
@@ -262,7 +287,7 @@ const PLANNED: &[Planned] = &[
 ];
 
 /// Statements whose plans the server keeps, and the settings of their functions.
-const KEPT: [&str; 6] = ["claim", "claim_new", "settle_complete", "recover", "extend", "enqueue"];
+const KEPT: [&str; 7] = ["claim", "claim_new", "hand_out", "settle_complete", "recover", "extend", "enqueue"];
 /// Lists, which are planned under the same settings, each for its parameters.
 const LISTED: [&str; 14] = [
     "assign",
@@ -328,7 +353,8 @@ async fn check(hand: &Client, when: &str) -> Vec<String> {
     wrong
 }
 
-/// Jobs in all statuses, most of them finished, each with its events; unevenly, so that statistics matter.
+/// Jobs in all statuses, most of them finished, each with its events, a third of them with one of a thousand keys; unevenly, so
+/// that statistics matter.
 async fn fill(hand: &Client, with: impl Fn(Status) -> bool) {
     let part = |status: Status| match status {
         Status::Completed => JOBS * 6 / 10,
@@ -351,10 +377,10 @@ async fn fill(hand: &Client, with: impl Fn(Status) -> bool) {
         let sql = format!(
             "INSERT INTO windlass.jobs (id, queue, kind, priority, status, due_at, deadline_at, worker_id, lease_hash,
                lease_expires_at, attempt, retries, max_retries, crashes, version, generation, progress, signals, children,
-               steps_from, grace_ms, waiting_for, error_version, error_code, created_at, updated_at, finished_at)
+               steps_from, grace_ms, waiting_for, error_version, error_code, created_at, updated_at, finished_at, lane)
              SELECT {id}, (ARRAY['default', 'bulk'])[1 + n % 2], (ARRAY['mail', 'report'])[1 + n % 2], n % 11 - 5, '{status}',
                {due}, {deadline}, {worker}, {hash}, {expires}, 1, 0, 3, 0, 3, 0, 0, 0, 0, 0, 0, {waiting}, {error}, {code},
-               '2025-01-01', '2025-01-01', {finished}
+               '2025-01-01', '2025-01-01', {finished}, CASE WHEN n % 3 = 0 THEN 1 + n % 1000 END
              FROM generate_series({from}, {to}) n",
             deadline = when(held || status == Status::Waiting, "timestamptz '2025-12-01' + n * interval '1 hour'"),
             worker = when(held, "'w' || n % 5"),
@@ -370,10 +396,11 @@ async fn fill(hand: &Client, with: impl Fn(Status) -> bool) {
             Status::Running => "WITH held AS (UPDATE windlass.jobs SET claim = hashtext(worker_id), version = version + 1
                   WHERE status = 'running' RETURNING worker_id, due_at, id)
                 INSERT INTO windlass.holds (claim, worker_id, check_at, ids)
-                SELECT hashtext(worker_id), worker_id, min(due_at), array_agg(id) FROM held GROUP BY worker_id"
+                SELECT hashtext(worker_id), worker_id, min(due_at), array_agg(id) FROM held GROUP BY worker_id;
+                INSERT INTO windlass.slots (queue, id, lane) SELECT queue, id, lane FROM windlass.jobs WHERE status = 'running'"
                 .to_owned(),
-            _ => format!("INSERT INTO windlass.line SELECT queue, priority, due_at, id FROM windlass.jobs
-                WHERE status = '{status}' AND due_at IS NOT NULL"),
+            _ => format!("INSERT INTO windlass.line (queue, priority, due_at, id, lane)
+                SELECT queue, priority, due_at, id, lane FROM windlass.jobs WHERE status = '{status}' AND due_at IS NOT NULL"),
         };
         if with(status) {
             filled.push(status.as_str());

@@ -156,7 +156,17 @@ fn both_stores_name_their_parameters_alike() {
 #[test]
 fn second_copies_name_the_rule_they_mirror() {
     let all = files("sql", "sql");
-    for file in ["assign", "claim", "claim_new", "enqueue", "extend", "settle_complete", "void_approvals"] {
+    let mirrors = [
+        "assign",
+        "claim",
+        "claim_new",
+        "enqueue",
+        "extend",
+        "hand_out",
+        "settle_complete",
+        "void_approvals",
+    ];
+    for file in mirrors {
         let header = split(&all[file]).0;
         assert!(header.iter().any(|line| line.starts_with("-- Mirrors core's ")), "{file}: {header:?}");
     }

@@ -5,10 +5,11 @@ use crate::error::Tried;
 use crate::rates::Costs;
 use crate::row;
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use windlass_core::decide::{Command, decide};
 use windlass_core::hold::LANE_DUE_CAP;
 use windlass_core::lane::{Held, Turns};
-use windlass_core::limits::{LANED_CLAIM_MAX, LANED_LOOK_MAX, PRIORITY_MAX, PRIORITY_MIN};
+use windlass_core::limits::{LANED_CLAIM_MAX, LANED_LOOK_MAX, LANED_WALK_MAX, PRIORITY_MAX, PRIORITY_MIN};
 use windlass_core::rate::Rates;
 use windlass_core::{Job, JobId, Key, Lane, Name, QueueLimits, Status, Timestamp};
 use windlass_store::{ClaimMany, Claimed, LanePlaces, LaneState, ListLanes};
@@ -95,7 +96,7 @@ impl Tx<'_, '_> {
         }
         self.keep_rates(queue, rates, now)?;
         if request.from.is_none() {
-            places.end(queue, turns.from());
+            places.end(queue, turns.next());
         }
         Ok(())
     }
@@ -150,20 +151,20 @@ impl Look<'_, '_, '_> {
             return Ok(vec![(Lane::PLAIN, self.plain(true, turns.wants(), costs)?)]);
         }
         let mut heads: Vec<Heads> = Vec::new();
-        let from = turns.from().number();
+        let (from, mut looked, mut is_cut) = (turns.from().number(), 0, false);
         for (mut after, until, begins_again) in [(from, i64::MAX, false), (0, from, true)] {
-            if begins_again {
+            if begins_again && heads.len() < turns.wants() {
                 let plain = self.plain(false, turns.wants(), costs)?;
                 heads.extend(Some((Lane::PLAIN, plain)).filter(|(_, jobs)| !jobs.is_empty()));
             }
-            while heads.len() < turns.wants() {
+            while heads.len() < turns.wants() && !is_cut {
                 let Some(lane) = self.next_lane(after, until)? else { break };
-                after = lane.number();
-                if turns.room(lane) > 0 {
-                    let jobs = self.of_lane(lane, turns.depth(lane, usize::MAX), costs)?;
-                    if jobs.first().is_some_and(|first| turns.opens(lane, costs.of(*first))) {
-                        heads.push((lane, jobs));
-                    }
+                is_cut = looked == LANED_WALK_MAX;
+                if is_cut {
+                    self.rest(after, turns, &mut heads, costs)?;
+                } else {
+                    (looked, after) = (looked + 1, lane.number());
+                    heads.extend(self.open_lane(lane, turns, costs)?);
                 }
             }
         }
@@ -174,6 +175,47 @@ impl Look<'_, '_, '_> {
             }
         }
         Ok(heads)
+    }
+
+    /// A lane with its first jobs, if it has room and a due job that can be paid for.
+    fn open_lane(&self, lane: Lane, turns: &mut Turns, costs: &mut Costs) -> Tried<Option<Heads>> {
+        if turns.room(lane) == 0 {
+            return Ok(None);
+        }
+        let jobs = self.of_lane(lane, turns.depth(lane, usize::MAX), costs)?;
+        let is_open = jobs.first().is_some_and(|first| turns.opens(lane, costs.of(*first)));
+        Ok(is_open.then_some((lane, jobs)))
+    }
+
+    /// What a look finds that ended behind a lane before all were seen: all that is left if few jobs are due, else nothing, and
+    /// the next claim goes on from there.
+    fn rest(&self, after: i64, turns: &mut Turns, heads: &mut Vec<Heads>, costs: &mut Costs) -> Tried<()> {
+        let Some(mut due) = self.due_lanes()? else {
+            turns.stop(Lane::from_number(after));
+            return Ok(());
+        };
+        due.retain(|lane| heads.iter().all(|(of, _)| of != lane));
+        for (lane, ()) in turns.in_order(due.into_iter().map(|lane| (lane, ()))) {
+            if heads.len() >= turns.wants() {
+                break;
+            }
+            heads.extend(self.open_lane(lane, turns, costs)?);
+        }
+        Ok(())
+    }
+
+    /// All lanes with a due job; none if so many jobs are due that they are not all looked at.
+    fn due_lanes(&self) -> Tried<Option<BTreeSet<Lane>>> {
+        let mut lanes = BTreeSet::new();
+        for priority in &self.levels {
+            let params = (self.queue.as_str(), *priority, self.now.as_micros(), LANED_LOOK_MAX as i64 + 1);
+            let due = self.tx.all(sql!("due_lanes"), params, |r| Ok(Lane::from_number(r.get(0)?)))?;
+            if due.len() > LANED_LOOK_MAX {
+                return Ok(None);
+            }
+            lanes.extend(due.into_iter().filter(|lane| *lane != Lane::PLAIN));
+        }
+        Ok(Some(lanes))
     }
 
     /// The next lane that has a job with a due time.
