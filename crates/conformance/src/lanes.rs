@@ -33,6 +33,7 @@ macro_rules! lanes_laws {
             a_lost_run_that_is_taken_back_frees_its_slot_for_the_next,
             limits_change_while_jobs_run,
             a_first_limit_counts_what_runs_already,
+            a_rule_moves_to_another_key_while_jobs_run,
             a_lane_is_first_in_first_out,
             keys_take_turns,
             weights_are_shares,
@@ -358,6 +359,41 @@ pub async fn a_first_limit_counts_what_runs_already(bed: Bed) {
     bed.enqueues("a", 1, at(5)).await;
     let over = bed.claims("v", 1, at(30_001)).await;
     assert_eq!(ids(&over), [held[1].job.id], "a run of before the limit is taken over");
+}
+
+/// F8, F1: a key was renamed in the rules.
+pub async fn a_rule_moves_to_another_key_while_jobs_run(bed: Bed) {
+    let with_three = |of: &str| {
+        let mut flow = per_key(1);
+        let own = LaneRule { concurrency: Some(3), ..LaneRule::default() };
+        flow.lanes.as_mut().expect("lanes").keys.insert(key(of), own);
+        flow
+    };
+    bed.limits(with_three("old"), at(0)).await;
+    bed.enqueues("old", 5, at(0)).await;
+    bed.enqueues("new", 5, at(0)).await;
+    let (old, new): (Vec<_>, Vec<_>) =
+        bed.claims("w", 10, at(1)).await.into_iter().partition(|held| held.facts.key == Some(key("old")));
+    assert_eq!((old.len(), new.len()), (3, 1));
+    bed.limits(with_three("new"), at(2)).await;
+    let more = bed.claims("w", 10, at(3)).await;
+    assert_eq!(keys(&more), ["new", "new"], "the other two of three, and none of the old key");
+    for (n, held) in old.iter().enumerate() {
+        bed.settles(held, completes(), at(4)).await.expect("settled");
+        let next = bed.claims("w", 10, at(5)).await;
+        assert_eq!(keys(&next), vec!["old"; n / 2], "{n}: one of the old key once none of it runs");
+    }
+    bed.settles(&new[0], completes(), at(6)).await.expect("settled");
+    assert_eq!(keys(&bed.claims("w", 10, at(7)).await), ["new"]);
+    let mut left = 0;
+    for n in 0..6 {
+        // What nobody settled is taken over, and no slot was lost.
+        for held in bed.claims("v", 10, at(40_000 + n)).await {
+            bed.settles(&held, completes(), at(40_000 + n)).await.expect("settled");
+            left += 1;
+        }
+    }
+    assert_eq!(left, 6, "ten jobs, four of which had ended");
 }
 
 /// F4

@@ -5,6 +5,7 @@
 //! [`invariants`] are checked on everything the law left behind.
 
 mod bed;
+mod crowd;
 mod differential;
 mod fixtures;
 pub mod invariants;
@@ -52,6 +53,7 @@ pub mod wait;
 pub mod wait_race;
 
 pub use bed::*;
+pub use crowd::a_crowd_of_keys;
 pub use differential::{SqlApi, differential, differential_moved, differential_with_sql};
 pub use fixtures::*;
 

@@ -32,6 +32,7 @@ macro_rules! rates_laws {
             an_assignment_pays,
             a_repeated_claim_pays_once,
             rates_change_while_jobs_run,
+            a_clock_that_jumps_passes_no_rate,
             a_job_behind_a_rate_says_so,
             many_claimers_never_pass_a_rate,
         );
@@ -339,6 +340,23 @@ pub async fn a_job_behind_a_rate_says_so(bed: Bed) {
     assert!(fix.contains(&time(501).to_string()), "{fix}");
     assert_eq!(said(a[0]).await, None, "it runs");
     assert_eq!(bed.view(plain, at(501)).await.blocked, None, "it may start");
+}
+
+/// F7: neither a jump ahead nor one back starts more than a burst, and both are over with the jump.
+pub async fn a_clock_that_jumps_passes_no_rate(bed: Bed) {
+    const HOUR_MS: i64 = 3_600_000;
+    let rate = rate(1, 3);
+    bed.limits(QueueLimits { rate: Some(rate), ..of_keys(rate) }, at(0)).await;
+    bed.enqueues("a", 20, at(0)).await;
+    assert_eq!((bed.starts(0).await, bed.starts(900).await), (3, 0));
+    assert_eq!((bed.starts(HOUR_MS).await, bed.starts(HOUR_MS).await), (3, 0), "an hour is worth a burst");
+    assert_eq!((bed.starts(10).await, bed.starts(1_009).await), (0, 0), "what was used stays used");
+    // Where the store's clock went back too, the first unit is there after as long as it takes.
+    let back = bed.starts(1_010).await;
+    assert!(back <= 1, "{back}");
+    assert_eq!((bed.starts(HOUR_MS + 10_000).await, bed.starts(HOUR_MS + 10_999).await), (3, 0));
+    assert_eq!(bed.starts(HOUR_MS + 11_000).await, 1);
+    is_within(bed.all_starts().await.into_iter().map(|(_, start)| start).collect(), rate);
 }
 
 /// F7: by the times in the log, with workers that vanish: in no span, however long, more starts than the rate and one burst.

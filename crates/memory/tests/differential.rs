@@ -13,3 +13,9 @@ async fn make() -> Made {
 fn two_memory_stores_never_differ() {
     windlass_conformance::differential(400, make, make);
 }
+
+/// F5, F6
+#[test]
+fn a_free_one_of_a_hundred_thousand_keys_is_found() {
+    windlass_conformance::a_crowd_of_keys(make);
+}

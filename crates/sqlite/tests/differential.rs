@@ -18,3 +18,12 @@ fn this_store_lives_like_the_model() {
     };
     differential(100, model, store);
 }
+
+/// F5, F6
+#[test]
+fn a_free_one_of_a_hundred_thousand_keys_is_found() {
+    windlass_conformance::a_crowd_of_keys(|| async {
+        let place = Place::new();
+        Made { store: place.open(), keep: Box::new(place) }
+    });
+}
